@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from minnow.converter.formats import is_mnn
@@ -211,6 +212,8 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
         elif options.verify:
             with step("verify"):
                 _verify(report, source, temporary, options)
+                if model.portable is not None:
+                    _verify_second(report, source, model, options)
         if form != form.comparable:
             with step("write"), writing(destination):
                 report.output_bytes = exact(model, temporary, form=form)
@@ -386,6 +389,30 @@ def _verify_form(report: Report, source: Path, written: Path, options: ConvertOp
     worst = max((o.needed for o in found.worst.values()), default=0.0)
     text = f"the outputs of the file with compressed weights differ by up to {worst:.2g} of their largest magnitude"
     report.notices.append(Notice(text, "lossy-form"))
+
+
+def _verify_second(report: Report, source: Path, model: Model, options: ConvertOptions) -> None:
+    """Compares the graph for MNN's own runtime, run by Minnow's engine, with the source; a notice tells the error.
+
+    Raises:
+        VerifyError: its outputs have other shapes, or are NaN.
+    """
+    from minnow.options.verify import VerifyOptions
+    from minnow.runtime.verify.verification import compare_files
+    from minnow.schema.mnn import save
+
+    asked = replace(options.only(VerifyOptions), testdir="", tolerance=_ANY)
+    assert model.portable is not None
+    with TemporaryDirectory() as folder:
+        alone = Path(folder, "second.mnn")
+        save(replace(model, graph=model.portable, portable=None), alone)
+        found = compare_files(source, alone, asked)
+    if found.verdict == "fail":
+        message = "the outputs of the second graph, for MNN's own runtime, differ from those of the source"
+        raise VerifyError(message, where=str(source), why=str(found), hint="use `--target minnow`, or `--no-verify`")
+    worst = max((o.needed for o in found.worst.values()), default=0.0)
+    text = f"the outputs of the second graph, run as MNN does, differ by up to {worst:.2g} of their largest magnitude"
+    report.notices.append(Notice(text, "second-graph"))
 
 
 def _check_folder(report: Report, written: Path, options: ConvertOptions) -> None:

@@ -17,6 +17,7 @@ from minnow.optimizer.facts.limits import limits_of, name_of
 from minnow.optimizer.passes.legalize.narrow import Int64, some_names
 from minnow.optimizer.phases import Step, steps
 from minnow.optimizer.portable import NoFormError, Portable, has_small_integers, portable
+from minnow.optimizer.portable.sharing import sign_weights
 from minnow.optimizer.rewrite import Trace, apply_groups, apply_pass, rules
 from minnow.optimizer.rewrite import passes as all_passes
 from minnow.schema.collector import SeldomCollected
@@ -137,6 +138,7 @@ def _add_portable(model: Model, source: Graph, level: int, passes: Sequence[str]
         _log.debug("no graph for other runtimes: they have no %s", ", ".join(ops) or "types for it")
         return
     model.portable = twin.graph
+    sign_weights(model.graph)
     model.notices.append(Notice(_portable_text(made), "second-graph"))
 
 

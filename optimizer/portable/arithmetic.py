@@ -8,6 +8,7 @@ import numpy as np
 
 from minnow.optimizer.portable.translation import SMALL, NoFormError, Translation, computes, is_small
 from minnow.schema.ir import DType, Node, Value
+from minnow.schema.ops import window
 
 Array = np.ndarray[Any, Any]
 _LARGEST = float(np.nextafter(np.float32(2**31), np.float32(0)))
@@ -124,8 +125,21 @@ def sums(t: Translation, node: Node) -> Value:
     x, w = (_centered(t, node, i) for i in (0, 1))
     if node.op.endswith("MatMul") or node.op.startswith("MatMul"):
         return t.b.MatMul(x, w)
-    window = {k: v for k, v in node.attrs.items() if k in ("strides", "pads", "dilations", "group", "auto_pad")}
-    return t.b.Conv(x, w, **window)
+    return t.b.Conv(x, w, **window_of(node))
+
+
+def window_of(node: Node) -> dict[str, Any]:
+    """The attributes of the window of a layer, whose padding is in numbers where the sizes are known."""
+    attrs = {k: v for k, v in node.attrs.items() if k in ("strides", "pads", "dilations", "group", "auto_pad")}
+    sizes, kernel = node.input(0).type.shape, node.input(1).type.shape
+    if attrs.get("auto_pad") and sizes is not None and kernel is not None:
+        known = [d for d in (*sizes[2:], *kernel[2:]) if isinstance(d, int)]
+        n = len(sizes) - 2
+        if len(known) == 2 * n:
+            span = window.spread(known[n:], attrs["dilations"])
+            ends = window.resolve(known[:n], span, attrs["strides"], attrs["pads"], attrs.pop("auto_pad"))
+            attrs["pads"] = tuple(e[side] for side in (0, 1) for e in ends)
+    return attrs
 
 
 def _centered(t: Translation, node: Node, i: int) -> Value:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.optimizer.portable.arithmetic import scaled, sums
+from minnow.optimizer.portable.arithmetic import scaled, sums, window_of
 from minnow.optimizer.portable.translation import Rounding, Translation, computes, offset_of
 from minnow.schema.ir import DType, Node, Value
 
@@ -111,8 +111,9 @@ def _integer_conv(t: Translation, node: Node) -> bool:
         return False
     if _end(t, node) is None:
         return False
-    pads = list(node.attrs["pads"])
-    same = node.attrs.get("auto_pad", "")
+    window = window_of(node)
+    pads = list(window["pads"])
+    same = window.get("auto_pad", "")
     if same not in ("", "SAME_UPPER"):
         return False
     common: dict[str, Any] = {

@@ -1,0 +1,211 @@
+"""The second graph of models with small integers: MNN's forms only, and the numbers of the first one but for a step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from sampling import one_in
+
+import minnow
+from minnow.optimizer import optimize
+from minnow.optimizer.facts.format import engine_only, foreign_values
+from minnow.optimizer.portable import NoFormError, portable
+from minnow.optimizer.portable.steps import choose_steps
+from minnow.schema.errors import FormatError
+from minnow.schema.ir import DType, Graph, Model, TensorType, Value
+from minnow.schema.ir.text import parse
+from minnow.schema.mnn import decode, encode, wire
+from minnow.schema.mnn.form import FileForm
+from minnow.schema.notice import kind_of
+from minnow.schema.ops import Builder, Sample, get
+
+Array = np.ndarray[Any, Any]
+OPS = ("QuantizedConv", "QuantizedMatMul", "QuantizedSum", "Requantize", "LookUp", "QuantizeLinear",
+       "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")  # fmt: skip
+KNOWN = frozenset("float32 int32 int8 uint8 int16 uint16 bool".split())
+"""Element types that a second graph has a form for."""
+
+
+def model_of(name: str, sample: Sample) -> Model:
+    """The op alone, with constants behind its first operand, as layers have them."""
+    op, graph = get(name), Graph("main")
+    operands = [
+        None if a is None
+        else Value.constant(a) if i
+        else graph.add_param(TensorType(DType.of(a.dtype), a.shape), "x")
+        for i, a in enumerate(sample.inputs)
+    ]  # fmt: skip
+    graph.outputs = list(Builder(graph).node(op, operands, sample.attrs, sample.n_outputs).outputs)
+    made = Model(graph)
+    made.inputs = [("x", graph.params[0].type)]
+    made.outputs = [(f"y{i}", v.type) for i, v in enumerate(graph.outputs)]
+    return made
+
+
+def alone(model: Model) -> Model:
+    """The second graph as a model of its own."""
+    assert model.portable is not None
+    return replace(model, graph=model.portable, portable=None)
+
+
+def check_close(got: Array, right: Array, share: float = 0.05) -> None:
+    """Within a step of 8 bits, or the last bits of f32; a few elements may differ."""
+    assert got.shape == right.shape
+    a, b = got.astype(np.float64), right.astype(np.float64)
+    np.testing.assert_array_equal(np.isfinite(a), np.isfinite(b))
+    a, b = (v[np.isfinite(b)] for v in (a, b))
+    step = 1 if right.dtype.kind in "iu" else 0
+    allowed = max(step, 2**-20 * np.abs(b).max(initial=0))
+    assert np.abs(a - b).max(initial=0) <= allowed
+    assert (np.abs(a - b) > 2**-20 * np.abs(b)).mean() <= share if a.size else True
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_computes_what_the_op_does(name: str) -> None:
+    """Run by Minnow's engine, which computes rounded tensors as MNN's runtime does."""
+    for sample in list(get(name).cases())[:: one_in(4)]:
+        model = model_of(name, sample)
+        right = get(name).evaluate(sample.inputs, sample.attrs)[: sample.n_outputs]
+        optimize(model, 0)
+        types = {str(a.dtype) for a in (*sample.inputs, *right) if a is not None}
+        if model.portable is None:
+            of_integers = name == "QuantizeLinear" and sample.inputs[0].dtype != np.float32
+            empty = any(a is not None and not a.size for a in sample.inputs)
+            assert not types <= KNOWN or empty or of_integers or {"block_size", "steps"} & set(sample.attrs), sample
+            continue
+        if name == "Requantize" and np.abs(sample.inputs[0] * 2.0 ** sample.inputs[2]).max(initial=0) >= 2**31:
+            continue  # it wraps, which no model wants
+        assert not engine_only(model.portable)
+        assert not foreign_values(model.portable)
+        made = minnow.load(encode(alone(model)), threads=1).run({"x": sample.inputs[0]})
+        for i, want in enumerate(right):
+            # Fixed-point factors round twice, which samples of ties show.
+            check_close(np.asarray(made[f"y{i}"]), np.asarray(want), 1.0 if name == "Requantize" else 0.05)
+
+
+LAYER = """
+graph g(%x: u8[1,3,6,6]) {{
+  %y: u8[1,{outs},6,6] = QuantizedConv(%x, {w}, u8[](128), {zero}, _, f32[](0.01), u8[](100)) {{strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1){more}, to=u8}}
+  return %y
+}}
+"""  # noqa: E501
+
+
+def layer(kind: str = "i8", zero: str = "_", group: int = 1) -> Model:
+    numbers = ", ".join(str(n % 7 + 1) for n in range(3 if group > 1 else 6))
+    shape, outs = ("3,1,1,1", 3) if group > 1 else ("2,3,1,1", 2)
+    more = f", group={group}" if group > 1 else ""
+    text = LAYER.format(w=f"{kind}[{shape}]({numbers})", zero=zero, outs=outs, more=more)
+    graph = parse(text)
+    model = Model(graph)
+    model.inputs, model.outputs = [("x", graph.params[0].type)], [("y", graph.outputs[0].type)]
+    return model
+
+
+def optimized(model: Model) -> Model:
+    optimize(model)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "in_integers"),
+    [
+        (partial(layer), True),
+        (partial(layer, "u8", "u8[](3)"), True),
+        (partial(layer, group=3), True),
+        (partial(layer, "u8", "u8[](3)", 3), False),  # MNN takes such weights for others
+    ],
+)
+def test_layers_are_computed_in_integers_where_mnn_is_right(model: Any, in_integers: bool) -> None:
+    made = optimized(model())
+    net = wire.read(encode(made))
+    convolutions = [op["main"] for op in net["oplists"] if op["type"].startswith("Convolution")]
+    assert [("symmetricQuan" in c) for c in convolutions] == [in_integers]
+    described = [row["quantInfo"] for row in net.get("extraTensorDescribe", [])]
+    assert (len(described) >= 2) == in_integers
+    text = next(n for n in made.notices if kind_of(n) == "second-graph")
+    assert ("integers of 8 bits: 1 QuantizedConv" in text) == in_integers
+    x = np.random.default_rng(0).integers(0, 256, (1, 3, 6, 6)).astype(np.uint8)
+    first, second = (minnow.load(encode(m)).run({"x": x})["y"] for m in (made, alone(made)))
+    check_close(second, first)
+
+
+def test_the_engine_reads_the_first_graph_and_mnn_the_second() -> None:
+    model = optimized(layer())
+    data = encode(model)
+    net = wire.read(data)
+    own = net["extraInfo"]["minnow"]
+    assert {op["type"] for op in own["nodes"]} == {"Input", "Const", "Extra"}
+    assert "Extra" not in {op["type"] for op in net["oplists"]}
+    assert [row["op"] for row in minnow.load(data).profile({"x": np.zeros((1, 3, 6, 6), np.uint8)}, 1)] == [
+        "QuantizedConv"
+    ]
+    again = decode(data)
+    assert [n.op for n in again.graph] == ["QuantizedConv"]
+    assert encode(optimized(again)) == data
+
+
+def test_other_writers_leave_the_first_graph_out() -> None:
+    """Then the second one is what the file is, also for the engine."""
+    model = optimized(layer())
+    net = wire.read(encode(model))
+    del net["extraInfo"]["minnow"]
+    x = np.random.default_rng(0).integers(0, 256, (1, 3, 6, 6)).astype(np.uint8)
+    got, right = (minnow.load(data).run({"x": x})["y"] for data in (wire.write(net), encode(model)))
+    check_close(got, right)
+
+
+def test_weights_are_in_the_file_once() -> None:
+    rng = np.random.default_rng(0)
+    model = layer("u8", "u8[](3)")
+    node = next(iter(model.graph))
+    node.set_input(1, Value.constant(rng.integers(0, 256, (64, 3, 5, 5)).astype(np.uint8)))
+    for value in model.graph.outputs:
+        value.type = value.type.with_shape((1, 64, 2, 2))
+    model.outputs = [("y", model.graph.outputs[0].type)]
+    both = optimized(model)
+    assert len(encode(both)) < len(encode(replace(both, portable=None))) + 4000
+
+
+@pytest.mark.parametrize("form", [FileForm(half=True), FileForm(weight_bits=8), FileForm(sparse=True)])
+def test_other_forms_have_one_graph(form: FileForm) -> None:
+    net = wire.read(encode(optimized(layer()), form=form))
+    assert "minnow" not in net["extraInfo"]
+
+
+@pytest.mark.parametrize("missing", ["nodes", "tensors"])
+def test_an_empty_graph_is_refused(missing: str) -> None:
+    net = wire.read(encode(optimized(layer())))
+    del net["extraInfo"]["minnow"][missing]
+    with pytest.raises(FormatError, match="its graph for Minnow is empty"):
+        minnow.load(wire.write(net))
+    with pytest.raises(FormatError):
+        decode(wire.write(net))
+
+
+def test_what_has_no_form_is_named() -> None:
+    graph = parse("graph g(%x: i8[3]) {\n %y: i8[3] = Neg(%x)\n return %y\n}")
+    with pytest.raises(NoFormError, match="Neg of small integers"):
+        portable(graph)
+
+
+def test_scales_of_sums_agree() -> None:
+    """Where a tensor is part of two sums, its scale is that of both."""
+    table = "i32[256](" + ", ".join(str(100 * (n - 128)) for n in range(256)) + ")"
+    half = "i32[256](" + ", ".join(str(50 * (n - 128)) for n in range(256)) + ")"
+    attrs = "{to=u8, min=0, max=255, zero=128}"
+    graph = parse(
+        f"graph g(%x: u8[4], %z: u8[4]) {{\n"
+        f" %a: u8[4] = QuantizedSum(%x, i32[](1073741824), i32[](-5), {table}, %z, {half}) {attrs}\n"
+        f" %b: u8[4] = QuantizedSum(%a, i32[](1073741824), i32[](-6), {table}, %z, {table}) {attrs}\n return %a, %b\n}}"
+    )
+    steps = choose_steps(graph)
+    x, z = graph.params
+    a, b = graph.outputs
+    assert [n.output for n in steps.sums] == [b]  # z cannot be twice as large as x, and as a, in the first one
+    assert steps.scale(a) == pytest.approx(steps.scale(z))
+    assert steps.scale(x) > 0
