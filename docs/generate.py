@@ -418,7 +418,8 @@ def mnn_runtime() -> str:
     from minnow.schema.ops import all_ops
 
     record = json.loads((HERE / "mnn_runtime.json").read_text())
-    forms = {"own": "own form", "combination": "combination", "form": "only Minnow", "type": "type only Minnow has"}
+    forms = {"own": "own form", "combination": "combination", "second": "second graph", "form": "only Minnow",
+             "type": "type only Minnow has"}  # fmt: skip
     suites = {
         "op": "samples of all ops of Minnow's graphs, alone",
         "shared": "real models in six formats",
@@ -427,7 +428,7 @@ def mnn_runtime() -> str:
         "tf": "generated TensorFlow and TFLite models",
         "torch": "PyTorch's samples of its operators, traced",
     }
-    first = ("right", "named", "not converted")
+    first = ("right", "rounded", "noted", "named", "not converted")
     rows = []
     for suite, about in suites.items():
         kinds = record[suite]["kinds"]
@@ -442,22 +443,39 @@ def mnn_runtime() -> str:
     for op in all_ops():
         row = record["op"]["ops"].get(op.name, {})
         others = [f"{n}: {kind}" for kind, n in row.items() if kind not in forms and kind not in first]
-        ops.append(
-            [f"`{op.name}`", *(str(row.get(f) or "") for f in forms), str(row.get("right") or ""), "; ".join(others)]
-        )
+        ops.append([f"`{op.name}`", *(str(row.get(f) or "") for f in (*forms, "right", "noted")), "; ".join(others)])
     return (
         "# Files for MNN's own runtime\n\nA file of the target `mnn` is for every runtime of the format. What the "
         "format has no form for is written as a combination of ops that it has. The rest only Minnow's engine runs: a "
         "note of the conversion names it, and `--strict-target` refuses such a model with exit code 3.\n\n"
+        "## Quantized models\n\n"
+        "Minnow's engine computes quantized layers exactly as the source does. MNN's runtime has no such ops; "
+        "its own integers are tensors of floats that it rounds to 8 bits. So the file of a quantized model "
+        "holds two graphs with the same inputs and outputs. Minnow's engine runs the first one, and MNN's "
+        "runtime the second one, in which convolutions, matrix products with constants and sums are computed "
+        "with integers of 8 bits, and the rest with floats. A layer of it may differ from the first graph by "
+        "a step of its integers; over many layers that adds up. A conversion says how many ops of the second "
+        "graph are computed how, and by how much its outputs differ from those of the source. Weights of the "
+        "same bytes are in the file once. There is a second graph only in files of the usual form: not with "
+        "compressed weights, and not with a companion weights file.\n\n"
+        "Depthwise convolutions whose weights have a zero point, and convolutions in groups, are computed "
+        "with floats, since MNN's runtime has wrong results for them in integers; and so is pooling.\n\n"
+        "## Limits that depend on numbers\n\n"
+        "MNN's kernels make numbers of NaN and infinities, or lose them. A conversion counts the nodes that "
+        "this and other limits concern, and its JSON lists them under `limits`. They do not keep `--strict- "
+        "target` from writing the file.\n\n"
         "## What was measured\n\nThe files of all suites in the runtime of MNN 3.6.1, on the CPU, compared with "
-        "Minnow's engine: the numbers are the same, or the conversion names what MNN cannot run. The last column "
-        "counts what MNN takes and does otherwise.\n\n"
-        + _table(["suite", "same numbers", "named", "not converted", "otherwise"], rows)
-        + "\nWhat MNN's runtime does otherwise, and cannot be known before it runs:\n\n"
-        + "".join(f"- {reason}: {n} {'case' if n == 1 else 'cases'}\n" for reason, n in sorted(reasons.items()))
+        "Minnow's engine.\n\n"
+        "- *same*: the numbers are the same; of a second graph, beside them by a step at most\n"
+        "- *rounded*: those of a second graph with many layers, whose roundings have added up\n"
+        "- *noted*: the numbers met a limit that the conversion says of the file\n"
+        "- *named*: the conversion names what MNN cannot run\n"
+        "- *otherwise*: MNN takes the file and does something else, and the conversion says nothing\n\n"
+        + _table(["suite", "same", "rounded", "noted", "named", "not converted", "otherwise"], rows)
+        + "".join(f"\n- {reason}: {n} {'case' if n == 1 else 'cases'}" for reason, n in sorted(reasons.items()))
         + "\n## Ops\n\nThe numbers count samples, each with operands that are constants and with operands that are "
         "computed: how the file has them, and for how many MNN's runtime gave the numbers of Minnow's engine.\n\n"
-        + _table(["op", *forms.values(), "same numbers", "otherwise"], ops)
+        + _table(["op", *forms.values(), "same", "noted", "otherwise"], ops)
     )
 
 

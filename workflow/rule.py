@@ -51,7 +51,7 @@ _NOTES = (
     ("not-for-mnn", "The runtime of MNN cannot run the file, or computes parts of it differently.", ("target",),
      "Nothing has to be done if Minnow's engine runs it. Otherwise see the message; `strict_target` refuses such "
      "files."),
-    ("second-graph", "The file holds a second graph for the runtime of MNN, which has no such integers.", ("target",),
+    ("second-graph", "The file holds a second graph, for the runtime of MNN.", ("target",),
      "Nothing has to be done if Minnow's engine runs the file. In MNN's runtime results of quantized layers may differ "
      "by a step of their integers; `target = \"minnow\"` writes a smaller file without that graph."),
     ("check-incomplete", "Not every step of the optimizer was checked.", ("verification",),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.optimizer.portable.translation import SMALL, NoFormError, Translation, computes, is_small
+from minnow.optimizer.portable.translation import SMALL, NoFormError, Translation, computes, ends_of, is_small
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ops import window
 
@@ -18,8 +18,8 @@ _LARGEST = float(np.nextafter(np.float32(2**31), np.float32(0)))
 def _limits(dtype: DType) -> tuple[float, float]:
     if dtype not in SMALL and dtype is not DType.I32:
         raise NoFormError(f"rounding to {dtype}")
-    info = np.iinfo(dtype.numpy)  # type: ignore[type-var]
-    return max(float(info.min), -_LARGEST), min(float(info.max), _LARGEST)
+    low, high = ends_of(dtype)
+    return max(float(low), -_LARGEST), min(float(high), _LARGEST)
 
 
 def finished(t: Translation, node: Node, y: Value, least: float | None = None, most: float | None = None) -> None:
@@ -44,7 +44,8 @@ def _along(t: Translation, v: Value, node: Node, x: Value) -> Value:
         raise NoFormError(f"{node.op} with scales of blocks")
     axis = node.attrs.get("axis", 1) % x.type.rank
     shape = np.array([-1 if i == axis else 1 for i in range(x.type.rank)])
-    return t.b.Reshape(numbers, shape)
+    made: Value = t.b.Reshape(numbers, shape)
+    return made
 
 
 def _is_f32(*values: Value | None) -> bool:
@@ -98,34 +99,60 @@ def scaled(t: Translation, node: Node, sums: Value, factor: Value, last: Value |
         finished(t, node, y if last is None else t.b.Add(y, t.floats(last)))
         return
     assert last is not None
-    y = t.b.Round(t.b.Mul(sums, factor_of(t, factor, last)), halves="away")
-    attrs = node.attrs
+    _ended(t, node, t.b.Mul(sums, factor_of(t, factor, t.value(last))))
+
+
+def _ended(t: Translation, node: Node, real: Value) -> None:
+    """Rounds to what Requantize and its like give."""
+    y, attrs = t.b.Round(real, halves="away"), node.attrs
     finished(t, node, t.plus(y, float(attrs.get("zero", 0))), attrs.get("min", 0), attrs.get("max", 0))
 
 
 def factor_of(t: Translation, multiplier: Value, shift: Value) -> Value:
-    """multiplier * 2**(shift - 31)."""
+    """multiplier * 2**(shift - 31): a value of the old graph, and one of the new graph."""
     if multiplier.array is not None and shift.array is not None:
         number = multiplier.array.astype(np.float64) * 2.0 ** (shift.array.astype(np.float64) - 31)
         return t.b.const(number.astype(np.float32))
     powers = 2.0 ** (np.arange(-31, 32, dtype=np.float64) - 31)
-    at = t.b.Add(t.value(shift), np.int32(31))
-    return t.b.Mul(t.b.Cast(t.value(multiplier), to=DType.F32), t.b.Gather(powers.astype(np.float32), at, axis=0))
+    at = t.b.Add(shift, np.int32(31))
+    made: Value = t.b.Mul(
+        t.b.Cast(t.value(multiplier), to=DType.F32), t.b.Gather(powers.astype(np.float32), at, axis=0)
+    )
+    return made
 
 
 @computes("Requantize")
 def requantize(t: Translation, node: Node) -> None:
-    if node.input(0).type.dtype is not DType.I32:
+    x, multiplier, shift = (node.input(i) for i in range(3))
+    if x.type.dtype is not DType.I32:
         raise NoFormError("Requantize of i64")
-    scaled(t, node, t.floats(node.input(0)), node.input(1), node.input(2))
+    if not _may_wrap(t, x, shift):
+        scaled(t, node, t.floats(x), multiplier, shift)
+        return
+    # What is shifted left wraps, as integers do.
+    if shift.array is None:
+        left, right = (f(t.value(shift), np.int32(0)) for f in (t.b.Max, t.b.Min))
+    else:
+        left, right = (t.b.const(f(shift.array, 0).astype(np.int32)) for f in (np.maximum, np.minimum))
+    shifted = t.b.BitShift(t.value(x), left, direction="LEFT")
+    _ended(t, node, t.b.Mul(t.b.Cast(shifted, to=DType.F32), factor_of(t, multiplier, right)))
+
+
+def _may_wrap(t: Translation, x: Value, shift: Value) -> bool:
+    """Whether numbers that are shifted left may need more than 32 bits."""
+    most = None if shift.array is None else int(shift.array.max(initial=0))
+    known = t.ranges.of(x)
+    return most is None or (most > 0 and (known is None or known.magnitude * 2.0**most >= 2.0**31))
 
 
 def sums(t: Translation, node: Node) -> Value:
     """The sums of products of a layer, in floats."""
     x, w = (_centered(t, node, i) for i in (0, 1))
     if node.op.endswith("MatMul") or node.op.startswith("MatMul"):
-        return t.b.MatMul(x, w)
-    return t.b.Conv(x, w, **window_of(node))
+        total: Value = t.b.MatMul(x, w)
+    else:
+        total = t.b.Conv(x, w, **window_of(node))
+    return total
 
 
 def window_of(node: Node) -> dict[str, Any]:
@@ -155,7 +182,8 @@ def _centered(t: Translation, node: Node, i: int) -> Value:
     if x.array is not None and zero.array is not None:
         wide = x.array.astype(np.float32) - zero.array.astype(np.float32).reshape(shape)
         return Value.constant(wide, x.name)
-    return t.b.Sub(t.floats(x), t.b.Reshape(t.floats(zero), np.array(shape, np.int64)))
+    made: Value = t.b.Sub(t.floats(x), t.b.Reshape(t.floats(zero), np.array(shape, np.int64)))
+    return made
 
 
 @computes("ConvInteger", "MatMulInteger")

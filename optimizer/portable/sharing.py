@@ -29,4 +29,5 @@ def sign_weights(graph: Graph) -> None:
 
 
 def _signed(blob: Blob) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
-    return (blob.numpy() ^ np.uint8(128)).view(np.int8)
+    numbers: np.ndarray[tuple[int, ...], np.dtype[np.int8]] = (blob.numpy() ^ np.uint8(128)).view(np.int8)
+    return numbers

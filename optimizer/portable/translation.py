@@ -87,6 +87,7 @@ def computes(*names: str) -> Callable[[Rule], Rule]:
 
 
 def is_small(value: Value | None) -> bool:
+    """Whether a value of the old graph is a small integer."""
     return value is not None and value.type.dtype in SMALL
 
 
@@ -162,7 +163,8 @@ class Translation:
     def _output(self, value: Value) -> Value:
         if not is_small(value):
             return self.value(value)
-        return self.b.Cast(self.floats(value), to=_outside(value.type).dtype)
+        made: Value = self.b.Cast(self.floats(value), to=_outside(value.type).dtype)
+        return made
 
     # ---- what a value of the old graph is
 
@@ -180,7 +182,8 @@ class Translation:
                 return self.value(value)
             if value.array is not None and value.type.dtype is not DType.I64:
                 return Value.constant(value.array.astype(np.float32), value.name)
-            return self.b.Cast(self.value(value), to=DType.F32)
+            made: Value = self.b.Cast(self.value(value), to=DType.F32)
+            return made
         found = self._small.setdefault(value, _Small())
         if found.floats is None:
             if value.array is not None:
@@ -251,6 +254,13 @@ class Translation:
 def _outside(type: TensorType) -> TensorType:
     """The type that inputs and outputs of the file have: there is none of 16 bits."""
     return type.with_dtype(DType.I32) if type.dtype in (DType.I16, DType.U16) else type
+
+
+def ends_of(dtype: DType) -> tuple[int, int]:
+    """The least and the greatest number of an integer type."""
+    numpy: Any = dtype.numpy
+    info = np.iinfo(numpy)
+    return int(info.min), int(info.max)
 
 
 def offset_of(dtype: DType) -> int:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from minnow.optimizer.portable.translation import SMALL, NoFormError, Translation, computes, is_small, on_floats
+from minnow.optimizer.portable.translation import (
+    SMALL,
+    NoFormError,
+    Translation,
+    computes,
+    ends_of,
+    is_small,
+    on_floats,
+)
 from minnow.schema.ir import DType, Node, Value
-
-_WHOLE = 2.0**24
-"""f32 holds all integers up to this one."""
 
 # op list: those that compare or choose numbers, or cut them off at a bound: their results are numbers of the same type
 _CHOOSING = (
@@ -31,17 +36,17 @@ def _(t: Translation, node: Node) -> None:
         t.set_floats(node.output, t.floats(x))
         return
     known = t.ranges.of(x)
-    info = np.iinfo(to.numpy)  # type: ignore[type-var]
-    inside = known is not None and info.min <= known.low and known.high <= info.max
-    t.set_floats(node.output, _cut(t, x) if inside or _is_clipped(x, info) else _wrapped(t, x, info))
+    ends = low, high = ends_of(to)
+    inside = known is not None and low <= known.low and known.high <= high
+    t.set_floats(node.output, _cut(t, x) if inside or _is_clipped(x, ends) else _wrapped(t, x, ends))
 
 
-def _is_clipped(x: Value, info: np.iinfo) -> bool:  # type: ignore[type-arg]
+def _is_clipped(x: Value, ends: tuple[int, int]) -> bool:
     maker = x.producer
     if maker is None or maker.op != "Clip":
         return False
     low, high = maker.attrs.get("min", -np.inf), maker.attrs.get("max", np.inf)
-    return bool(info.min <= low <= high <= info.max)
+    return bool(ends[0] <= low <= high <= ends[1])
 
 
 def _cut(t: Translation, x: Value) -> Value:
@@ -49,14 +54,14 @@ def _cut(t: Translation, x: Value) -> Value:
     if not x.type.dtype.is_float:
         return t.floats(x)
     whole = t.b.Cast(t.floats(x), to=DType.I32)
-    return t.b.Cast(whole, to=DType.F32)
+    made: Value = t.b.Cast(whole, to=DType.F32)
+    return made
 
 
-def _wrapped(t: Translation, x: Value, info: np.iinfo) -> Value:  # type: ignore[type-arg]
+def _wrapped(t: Translation, x: Value, ends: tuple[int, int]) -> Value:
     """The lowest bits of the numbers, as the type holds them."""
     whole = t.b.Cast(t.floats(x), to=DType.I32) if x.type.dtype.is_float else t.ints(x)
-    span = np.int32(info.max - info.min)
-    low = np.int32(info.min)
+    span, low = np.int32(ends[1] - ends[0]), np.int32(ends[0])
     rest = t.b.BitwiseAnd(t.b.Sub(whole, low) if low else whole, span)
     return t.plus(t.b.Cast(rest, to=DType.F32), float(low))
 
@@ -64,7 +69,7 @@ def _wrapped(t: Translation, x: Value, info: np.iinfo) -> Value:  # type: ignore
 @computes("LookUp")
 def _(t: Translation, node: Node) -> None:
     x, table = node.input(0), node.input(1)
-    lowest = int(np.iinfo(x.type.dtype.numpy).min)  # type: ignore[type-var]
+    lowest, _ = ends_of(x.type.dtype)
     at = t.ints(x)
     if lowest:
         at = t.b.Sub(at, np.int32(lowest))

@@ -26,7 +26,7 @@ from minnow.schema.ops import Builder, Sample, get
 Array = np.ndarray[Any, Any]
 OPS = ("QuantizedConv", "QuantizedMatMul", "QuantizedSum", "Requantize", "LookUp", "QuantizeLinear",
        "DequantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger")  # fmt: skip
-KNOWN = frozenset("float32 int32 int8 uint8 int16 uint16 bool".split())
+KNOWN = frozenset(["float32", "int32", "int8", "uint8", "int16", "uint16", "bool"])
 """Element types that a second graph has a form for."""
 
 
@@ -77,8 +77,6 @@ def test_computes_what_the_op_does(name: str) -> None:
             empty = any(a is not None and not a.size for a in sample.inputs)
             assert not types <= KNOWN or empty or of_integers or {"block_size", "steps"} & set(sample.attrs), sample
             continue
-        if name == "Requantize" and np.abs(sample.inputs[0] * 2.0 ** sample.inputs[2]).max(initial=0) >= 2**31:
-            continue  # it wraps, which no model wants
         assert not engine_only(model.portable)
         assert not foreign_values(model.portable)
         made = minnow.load(encode(alone(model)), threads=1).run({"x": sample.inputs[0]})

@@ -52,6 +52,7 @@ class Outcome:
         text: what was said or is wrong.
         ops: of the file.
         ours: what is wrong with the numbers of our engine.
+        second: the file has a second graph for MNN, which these ops are of.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Outcome:
     text: str = ""
     ops: list[str] = field(default_factory=list)
     ours: str = ""
+    second: bool = False
 
 
 def wrong(got: Mapping[str, Any], want: Mapping[str, Array], case: Case, steps: float = 0.0) -> str:
@@ -127,19 +129,18 @@ def _made(case: Case, level: int) -> tuple[Outcome, _Rest | None]:
     try:
         model = case.model()
         optimize(model, level)
-        ops = sorted({n.op for g in model.graph.walk() for n in g})
+        ops = ops_of(model)
         session = minnow.load(encode(model), threads=1)
     except MinnowError as e:
         return Outcome(case.name, "not converted", str(e)), None
     named = "; ".join(text for text in model.notices if kind_of(text) == "not-for-mnn")
-    if model.portable is not None:
-        ops = sorted({n.op for g in model.portable.walk() for n in g})
     try:
         results = session.run(dict(case.inputs))
     except UsageError as e:  # numbers beyond 32 bits
         return Outcome(case.name, "not converted", str(e), ops), None
     ours = {n: a for n, a in results.items() if isinstance(a, np.ndarray)}
-    outcome = Outcome(case.name, "named", named, ops, wrong(ours, case.expected, case))
+    second = model.portable is not None
+    outcome = Outcome(case.name, "named", named, ops, wrong(ours, case.expected, case), second)
     if named:
         return outcome, None
     feed = {**case.inputs, **{s.input: s.value for s in model.states}}
@@ -174,8 +175,16 @@ def level_of(suite: str) -> int:
     return 0 if suite == "op" else 2
 
 
+def ops_of(model: Model) -> list[str]:
+    """The ops of the graph that MNN runs."""
+    return sorted({n.op for g in (model.portable or model.graph).walk() for n in g})
+
+
 def form(op: str, outcome: Outcome) -> str:
-    """How the file has a sample of an op: "own", "combination"; or for Minnow, because of a "type" or a "form"."""
+    """How the file has a sample of an op: "own", "combination", in a "second" graph; or for Minnow, because of a "type"
+    or a "form"."""
+    if outcome.second:
+        return "second"
     if outcome.kind == "named":
         return "type" if "it has no" in outcome.text or "keeps the bits" in outcome.text else "form"
     return "own" if set(outcome.ops) <= {op, "ConvertLayout", "Cast"} else "combination"

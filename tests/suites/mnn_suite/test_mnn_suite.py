@@ -1,6 +1,6 @@
 """All suites in MNN's own runtime: it gives the numbers of our engine, or the report names what keeps it from that.
 
-What it does otherwise, and nobody can know before it runs, stands in `not_same.txt`, by reason. A line there is a claim
+What it does otherwise, and the report does not say, stands in `not_same.txt`, by reason. A line there is a claim
 as well: such a case has to differ or to fail, and a case that is right has to leave the list.
 Needs an environment with MNN, whose Python MINNOW_MNN_PYTHON names.
 """
@@ -19,7 +19,7 @@ from minnow.schema.errors import MinnowError
 from minnow.schema.notice import kind_of
 from minnow.schema.ops import all_ops, get
 from mnn_suite.case import SUITES, op_cases
-from mnn_suite.sweep import KNOWN, NOT_SAME, RECORD, Outcome, counts, form, level_of, outcomes
+from mnn_suite.sweep import KNOWN, NOT_SAME, RECORD, Outcome, counts, form, level_of, ops_of, outcomes
 
 _NEEDS = {"tf": ("tensorflow", "ai_edge_litert"), "torch": ("torch",), "caffe": ("cv2", "torch")}
 
@@ -61,7 +61,7 @@ def test_the_record_knows_the_forms(op: str) -> None:
         except MinnowError:
             continue
         named = "; ".join(t for t in model.notices if kind_of(t) == "not-for-mnn")
-        ops = sorted({n.op for g in model.graph.walk() for n in g})
-        found[form(op, Outcome(case.name, "named" if named else "", named, ops))] += 1
+        second = model.portable is not None
+        found[form(op, Outcome(case.name, "named" if named else "", named, ops_of(model), second=second))] += 1
     row = json.loads(RECORD.read_text())["op"]["ops"].get(op, {})
     assert {k: row.get(k, 0) for k in found} == dict(found)
