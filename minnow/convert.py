@@ -436,14 +436,15 @@ def _one_graph(model: Model) -> Model:
         return model
     kept = [n for n in model.notices if kind_of(n) != "second-graph"]
     text = "MNN's own runtime cannot run the quantized layers: in this form the file has no second graph for it"
-    return replace(model, portable=None, notices=[*kept, Notice(text, "not-for-mnn")])
+    return replace(model, portable=None, limits={}, notices=[*kept, Notice(text, "not-for-mnn")])
 
 
 def _limits(model: Model) -> dict[str, list[str]]:
     from minnow.optimizer.facts.limits import limits_of, name_of
 
     graph = model.portable or model.graph
-    return {reason: [name_of(node) for node in nodes] for reason, nodes in limits_of(graph, always=False).items()}
+    found = {reason: [name_of(node) for node in nodes] for reason, nodes in limits_of(graph, always=False).items()}
+    return {**model.limits, **found}
 
 
 def _counts(limits: dict[str, list[str]]) -> str:

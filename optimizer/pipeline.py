@@ -30,6 +30,7 @@ from minnow.schema.ops import Trait, get
 
 Check = Callable[[str, Model], None]
 _log = logging.getLogger(__name__)
+_IN_FLOATS = "computed in float instead of integers of 8 bits"
 
 
 @dataclass
@@ -138,6 +139,8 @@ def _add_portable(model: Model, source: Graph, level: int, passes: Sequence[str]
         _log.debug("no graph for other runtimes: they have no %s", ", ".join(ops) or "types for it")
         return
     model.portable = twin.graph
+    if made.in_floats:
+        model.limits[_IN_FLOATS] = [name for _, names in sorted(made.in_floats.items()) for name in names]
     sign_weights(model.graph)
     model.notices.append(Notice(_portable_text(made), "second-graph"))
 
@@ -146,11 +149,13 @@ def _portable_text(made: Portable) -> str:
     def counted(ops: Mapping[str, int]) -> str:
         return ", ".join(f"{n} {op}" for op, n in sorted(ops.items()))
 
+    floats = {op: len(nodes) for op, nodes in made.in_floats.items()}
+
     parts = []
     if made.in_integers:
         parts.append(f"computed with integers of 8 bits: {counted(made.in_integers)}")
-    if any(made.in_floats.values()):
-        parts.append(f"computed in float: {counted(+made.in_floats)}")
+    if floats:
+        parts.append(f"computed in float: {counted(floats)}")
     return (
         "for MNN's own runtime the file holds a second graph, whose results may differ by a step of the integers: "
         + "; ".join(parts)

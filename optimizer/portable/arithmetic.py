@@ -32,7 +32,7 @@ def finished(t: Translation, node: Node, y: Value, least: float | None = None, m
         t.set_floats(node.output, y)
     else:
         t.set_value(node.output, t.b.Cast(y, to=to))
-    t.made.in_floats[node.op] += 1
+    t.in_floats(node)
 
 
 def _along(t: Translation, v: Value, node: Node, x: Value) -> Value:
@@ -72,7 +72,7 @@ def _(t: Translation, node: Node) -> None:
     if node.has_input(2):
         y = t.b.Sub(y, _along(t, node.input(2), node, x))
     t.set_value(node.output, t.b.Mul(y, _along(t, scale, node, x)))
-    t.made.in_floats[node.op] += 1
+    t.in_floats(node)
 
 
 @computes("DynamicQuantizeLinear")
@@ -89,7 +89,7 @@ def _(t: Translation, node: Node) -> None:
     t.set_floats(node.outputs[0], y)
     t.set_value(node.outputs[1], scale)
     t.set_floats(node.outputs[2], zero)
-    t.made.in_floats[node.op] += 1
+    t.in_floats(node)
 
 
 def scaled(t: Translation, node: Node, sums: Value, factor: Value, last: Value | None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.optimizer.facts.limits import name_of
 from minnow.optimizer.facts.range import Ranges, analyze
 from minnow.optimizer.portable.steps import Steps, choose_steps
 from minnow.schema.ir import DType, Graph, Node, TensorType, Value
@@ -64,12 +65,12 @@ class Portable:
     Attributes:
         graph: with the same parameters and outputs.
         in_integers: nodes by op that MNN's runtime computes with integers of 8 bits.
-        in_floats: nodes by op that it computes with floats instead.
+        in_floats: the names of the nodes, by op, that it computes with floats instead.
     """
 
     graph: Graph
     in_integers: Counter[str] = field(default_factory=Counter)
-    in_floats: Counter[str] = field(default_factory=Counter)
+    in_floats: dict[str, list[str]] = field(default_factory=dict)
 
 
 Rule = Callable[["Translation", Node], None]
@@ -231,6 +232,10 @@ class Translation:
     def plus(self, x: Value, number: float) -> Value:
         return self.b.Add(x, np.float32(number)) if number else x
 
+    def in_floats(self, node: Node) -> None:
+        """Counts a node that is computed with floats."""
+        self.made.in_floats.setdefault(node.op, []).append(name_of(node))
+
     # ---- what a result is
 
     def set_value(self, old: Value, new: Value) -> None:
@@ -278,4 +283,5 @@ def on_floats(t: Translation, node: Node) -> None:
     made = t.b.node(node.op, operands, node.attrs, len(node.outputs))
     for old, new in zip(node.outputs, made.outputs, strict=True):
         t.set_floats(old, new) if is_small(old) else t.set_value(old, new)
-    t.made.in_floats[node.op] += not (get(node.op).traits & {Trait.MOVEMENT})
+    if Trait.MOVEMENT not in get(node.op).traits:
+        t.in_floats(node)

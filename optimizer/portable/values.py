@@ -83,4 +83,4 @@ def _(t: Translation, node: Node) -> None:
         t.set_value(node.output, t.b.Cast(numbers, to=DType.BOOL))
     else:
         raise NoFormError(f"LookUp of {kind}")
-    t.made.in_floats[node.op] += 1
+    t.in_floats(node)

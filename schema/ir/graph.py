@@ -491,6 +491,7 @@ class Model:
             computes with; None if there is none.
         states: what a run hands on to the next one: a session feeds it back, and does not show it to the user.
         ranges: least and largest number that a symbol may stand for, where the source says so.
+        limits: what MNN's runtime does in another way than `graph` says, and the names of the nodes.
         source: format it came from ("onnx", "mnn", ...).
         metadata: free key/value pairs of the source file.
         notices: what the user should know about the conversion, one sentence each.
@@ -505,6 +506,7 @@ class Model:
     states: list[State] = field(default_factory=list)
     ranges: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     portable: Graph | None = None
+    limits: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def user_inputs(self) -> list[tuple[str, TensorType]]:
@@ -530,4 +532,5 @@ class Model:
             [*self.states],
             {**self.ranges},
             None if self.portable is None else self.portable.clone(),
+            {**self.limits},
         )

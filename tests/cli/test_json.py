@@ -20,8 +20,6 @@ from minnow.schema.errors import FormatError
 from minnow.schema.mnn import wire
 from minnow.schema.mnn.json_form import from_json, to_json
 
-needs_mnn = pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON is not set")
-
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -75,7 +73,7 @@ def test_all_numbers_and_names_come_back(floats: Any, ints: Any, small: Any, nam
     assert again["tensorName"] == [name]
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 def test_mnn_reads_ours(file: Path, tmp_path: Path) -> None:
     """Numbers that six decimals do not hold, infinities, and one that is rounded twice by way of float64, too."""
     net = wire.read(file.read_bytes())
@@ -93,7 +91,7 @@ def test_mnn_reads_ours(file: Path, tmp_path: Path) -> None:
     assert filled("Net", wire.read((tmp_path / "back.mnn").read_bytes())) == filled("Net", net)
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 def test_we_read_mnns(file: Path, tmp_path: Path) -> None:
     """MNN rounds to six decimals; all else is the same."""
     source = models.network(tmp_path / "n.onnx")

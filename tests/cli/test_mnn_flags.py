@@ -19,8 +19,6 @@ from minnow.runtime.session import load
 from minnow.schema.errors import InternalError
 from minnow.schema.mnn import wire
 
-needs_mnn = pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON is not set")
-
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -80,7 +78,7 @@ def test_every_flag_of_mnns_converter_has_a_state() -> None:
     assert set(MNN_FLAGS) == set(text.split())
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 def test_the_list_of_flags_is_that_of_mnns_own_help(tmp_path: Path) -> None:
     found = set(re.findall(r"--([A-Za-z0-9]+)", mnn_converter.convert("--help", folder=tmp_path)))
     assert len(found) > 40
@@ -122,7 +120,7 @@ def test_what_changes_nothing_is_noted(name: str, network: Path, tmp_path: Path,
     assert plain.read_bytes() == other.read_bytes()
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [f.name for f in MNN_FLAGS.values() if f.state == "no effect"])
 def test_what_changes_nothing_changes_nothing_in_mnn_either(name: str, network: Path, tmp_path: Path) -> None:
@@ -162,7 +160,7 @@ def test_texts_are_stored_where_mnn_stores_them(network: Path, tmp_path: Path) -
     assert net["extraInfo"]["name"] == "secret"
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 def test_inputs_and_outputs_can_be_in_channel_blocks(network: Path, tmp_path: Path) -> None:
     net = converted(network, tmp_path / "n.mnn", "--keepInputFormat", "0")
     mnn_converter.convert(*line(network, tmp_path / "m.mnn", "--keepInputFormat", "0"), folder=tmp_path)
@@ -193,7 +191,7 @@ QUANTIZED = [
 ]  # fmt: skip
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 @pytest.mark.slow
 @pytest.mark.parametrize("flags", QUANTIZED, ids=lambda flags: "-".join(map(str, flags)).replace("--weightQuant", ""))
 def test_integers_of_weights_are_those_of_mnn(flags: tuple[Any, ...], tmp_path: Path) -> None:
@@ -224,7 +222,7 @@ def test_integers_of_weights_are_those_of_mnn(flags: tuple[Any, ...], tmp_path: 
         assert error(own[name], got[name]) < 1e-5
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 def test_float16_is_rounded_to_the_nearest(network: Path, tmp_path: Path, capsys: Any) -> None:
     net = converted(network, tmp_path / "n.mnn", "--fp16")
     assert "differ by up to" in capsys.readouterr().out
@@ -244,7 +242,7 @@ def test_float16_is_rounded_to_the_nearest(network: Path, tmp_path: Path, capsys
     assert (tmp_path / "n.mnn").stat().st_size < 0.6 * (tmp_path / "p.mnn").stat().st_size
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 def test_weights_of_mostly_zeros_are_stored_without_them(network: Path, tmp_path: Path) -> None:
     net = converted(network, tmp_path / "n.mnn", "--detectSparseSpeedUp")
     mnn_converter.convert(*line(network, tmp_path / "m.mnn", "--detectSparseSpeedUp"), folder=tmp_path)
@@ -270,7 +268,7 @@ def test_subnormal_weights_become_zero_unless_they_are_to_stay(network: Path, tm
         assert (small < 1.18e-38) == (least == 0)
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 def test_gelu_is_exact_unless_it_is_to_be_approximated(tmp_path: Path) -> None:
     source = models.gelu(tmp_path / "g.onnx")
     kinds = {"--useGeluApproximation=1": "GELU", "--useGeluApproximation=0": "GELU_STANDARD"}
@@ -281,7 +279,7 @@ def test_gelu_is_exact_unless_it_is_to_be_approximated(tmp_path: Path) -> None:
     assert ops(converted(source, tmp_path / "n.mnn"), "UnaryOp")[0]["main"]["opType"] == "GELU_STANDARD"
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 def test_products_become_convolutions_if_asked_for(network: Path, tmp_path: Path) -> None:
     kept = converted(network, tmp_path / "k.mnn", "--convertMatmulToConv", 0)
     assert ops(kept, "MatMul")
@@ -292,7 +290,7 @@ def test_products_become_convolutions_if_asked_for(network: Path, tmp_path: Path
     assert error(in_mnn(tmp_path / "n.mnn", inputs, ["y"], tmp_path)["y"], expected(network, inputs)["y"]) < 1e-5
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 def test_groups_and_recurrent_layers_are_one_node_as_mnn_has_it_on_request(network: Path, tmp_path: Path) -> None:
     source = models.recurrent(tmp_path / "r.onnx")
     asked = {"--groupConvNative": (network, "Convolution"), "--useOriginRNNImpl": (source, "LSTM")}
@@ -311,7 +309,7 @@ def test_a_shared_weight_is_constant_and_in_the_file_once(tmp_path: Path) -> Non
     assert (tmp_path / "n.mnn").stat().st_size < 2 * 1024 + 4000
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 def test_unknown_operators_are_kept_by_name(tmp_path: Path, capsys: Any) -> None:
     source = models.custom(tmp_path / "c.onnx")
     net = converted(source, tmp_path / "n.mnn", "--allowCustomOp")
@@ -334,7 +332,7 @@ def test_unknown_operators_are_kept_by_name(tmp_path: Path, capsys: Any) -> None
     assert "MyOp 'v'" in capsys.readouterr().err
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 @pytest.mark.parametrize("model", ["movements", "network"])
 def test_static_files_run_in_mnn(model: str, tmp_path: Path) -> None:
     source = getattr(models, model)(tmp_path / "s.onnx")
@@ -385,7 +383,7 @@ def test_flags_of_quantization_without_bits_are_noted(network: Path, tmp_path: P
         assert run_cli(line(network, tmp_path / "q.mnn", *words)) == code
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 def test_information_is_printed_as_by_mnn(network: Path, tmp_path: Path, capsys: Any) -> None:
     converted(network, tmp_path / "n.mnn")
     mnn_converter.convert(*line(models.named(tmp_path / "d.onnx"), tmp_path / "m.mnn"), folder=tmp_path)

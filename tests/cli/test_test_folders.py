@@ -16,8 +16,6 @@ from oracles import mnn_converter, mnn_oracle
 import minnow
 from minnow.cli._app import run as run_cli
 
-needs_mnn = pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON is not set")
-
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -66,7 +64,7 @@ def convert(model: Path, folder: Path, *flags: str) -> int:
     return run_cli(line)
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 def test_a_folder_of_mnns_script_passes_here_and_there(model: Path, folder: Path, capsys: Any) -> None:
     assert "TEST_SUCCESS" in in_mnn(model.with_suffix(".onnx"), folder)
     assert check(model, folder) == 0
@@ -75,7 +73,7 @@ def test_a_folder_of_mnns_script_passes_here_and_there(model: Path, folder: Path
     assert capsys.readouterr().out.endswith("thredhold is 0.01\nTEST_SUCCESS\n")
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 def test_a_folder_that_we_write_passes_here_and_there(model: Path, tmp_path: Path, capsys: Any) -> None:
     source, written = model.with_suffix(".onnx"), tmp_path / "written"
     assert run_cli(["verify", str(source), "--write-testdir", str(written)]) == 0
@@ -90,7 +88,7 @@ def test_a_folder_that_we_write_passes_here_and_there(model: Path, tmp_path: Pat
     assert "PASS" in capsys.readouterr().out
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 def test_a_wrong_number_fails_here_and_there(model: Path, folder: Path, capsys: Any) -> None:
     numbers = np.loadtxt(folder / "o" / "c.d.txt")
     numbers[2] += 0.05 * np.abs(numbers).max()

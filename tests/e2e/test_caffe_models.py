@@ -82,7 +82,7 @@ def test_every_level_gives_the_same(model: RealModel, level: int, tmp_path: Path
     check(session.run(dict(zip((i.name for i in session.inputs), given.values(), strict=True))), wanted)
 
 
-@pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN")
+@mnn_oracle.needs_mnn
 @pytest.mark.parametrize("real", MODELS, ids=str)
 def test_mnn_runs_what_is_written(real: RealModel, tmp_path: Path) -> None:
     given, wanted = real.recording()

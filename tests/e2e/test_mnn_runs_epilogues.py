@@ -20,7 +20,7 @@ from minnow.schema.ops.epilogue import FUNCTIONS
 from minnow.schema.ops.math_binary import RECTIFIED
 from minnow.schema.registry.interpreter import evaluate
 
-pytestmark = pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN")
+pytestmark = mnn_oracle.needs_mnn
 
 Array = np.ndarray[Any, Any]
 SHAPE = (2, 7, 5, 3)

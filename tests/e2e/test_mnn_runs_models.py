@@ -14,7 +14,7 @@ from minnow.runtime.verify.samples import candidates
 
 pytestmark = [
     needs_models,
-    pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN"),
+    mnn_oracle.needs_mnn,
 ]
 
 

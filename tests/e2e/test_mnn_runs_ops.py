@@ -33,7 +33,7 @@ FAMILIES = [
 ]
 OPS = [op for op in all_ops() if op.mnn is not None and op.module.rpartition(".")[2] in FAMILIES]
 
-pytestmark = pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN")
+pytestmark = mnn_oracle.needs_mnn
 
 
 def narrow(array: Array | None) -> Array | None:

@@ -20,7 +20,7 @@ from minnow.optimizer import optimize
 from minnow.schema.ir import DType, Graph, Model, TensorType, Value
 from minnow.schema.ops import Builder, Op, Sample, Trait, all_ops, get
 
-pytestmark = pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN")
+pytestmark = mnn_oracle.needs_mnn
 
 Array = np.ndarray[Any, Any]
 _TYPES = {DType.F32, DType.I32, DType.I64, DType.BOOL}

@@ -15,7 +15,7 @@ from rewriting import ALL, golden, inputs_for, read, run
 from minnow.optimizer import optimize
 from minnow.schema.ir import Model
 
-pytestmark = pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN")
+pytestmark = mnn_oracle.needs_mnn
 
 
 @pytest.mark.parametrize("level", [2, pytest.param(3, marks=pytest.mark.slow)])

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from minnow.schema.ir import Model
 from minnow.schema.mnn import save
 
 Array = np.ndarray[Any, Any]
 PYTHON = os.environ.get("MINNOW_MNN_PYTHON", "")
+needs_mnn = pytest.mark.skipif(not PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN")
 WORKER = Path(__file__).parents[1] / "e2e" / "mnn_worker.py"
 
 

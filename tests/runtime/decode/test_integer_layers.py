@@ -199,7 +199,7 @@ def test_integers_where_floats_are_needed_are_refused():
         minnow.load(net.bytes("y")).run({"x": X})
 
 
-@pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN")
+@mnn_oracle.needs_mnn
 def test_mnn_computes_the_same(tmp_path):
     cases = [(lay.bytes(), lay.result()) for lay in (Layer(**LAYERS[n]) for n in LAYERS)] + list(CONVERSIONS.values())
     answers = mnn_oracle.run([mnn_oracle.File(data, {"x": X}, ["y"]) for data, _ in cases], tmp_path)

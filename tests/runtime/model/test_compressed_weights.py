@@ -232,7 +232,7 @@ def test_a_stream_beside_the_model(tmp_path, form, half):
     check(write(tmp_path, model, *parts), w.reshape(SHAPE), bias)
 
 
-@pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN")
+@mnn_oracle.needs_mnn
 def test_mnn_reads_the_same_weights(tmp_path):
     """MNN takes every form of packed weights for the numbers that the tests above expect."""
     jobs, rights = [], []

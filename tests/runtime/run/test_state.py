@@ -169,7 +169,7 @@ def test_a_state_of_another_type_than_its_output_is_refused() -> None:
         session.run({"x": np.ones(3, np.float32), "count": np.zeros((), np.int32)})
 
 
-@pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MNN's own runtime is not there")
+@mnn_oracle.needs_mnn
 def test_other_runtimes_see_inputs_and_outputs(tmp_path: Path) -> None:
     inputs = {
         "count": np.int32(4), "x": np.ones(3, np.float32), "total": np.full(3, 2, np.float32)

@@ -17,7 +17,6 @@ from minnow.schema.mnn import decode, encode, wire
 
 RECORDED = np.load(FILES / "outputs.npz")
 NAMES = names()
-needs_mnn = pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN")
 
 
 def roundings(net: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +77,7 @@ def test_integer_convolutions_with_packed_weights(name):
     check(_renamed(name), RECORDED[name])
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 @pytest.mark.slow
 def test_mnn_takes_both_names_for_the_same(tmp_path: Path):
     for name, got in results({n: _renamed(n) for n in RENAMED}, tmp_path).items():
@@ -124,7 +123,7 @@ def test_a_scale_of_zero_stands_for_zeros():
     assert np.ptp(y, axis=(2, 3)).max() == 0
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 @pytest.mark.slow
 def test_mnn_runs_what_is_written_again(tmp_path: Path):
     files = {n: encode(decode((FILES / f"{n}.mnn").read_bytes())) for n in NAMES}
@@ -132,7 +131,7 @@ def test_mnn_runs_what_is_written_again(tmp_path: Path):
         np.testing.assert_array_equal(got, RECORDED[name], err_msg=name)
 
 
-@needs_mnn
+@mnn_oracle.needs_mnn
 @pytest.mark.slow
 def test_mnn_writes_the_files(tmp_path: Path):
     """The files that MNN writes today, not those that are kept here."""

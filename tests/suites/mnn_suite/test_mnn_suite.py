@@ -32,7 +32,7 @@ def test_the_list_names_suites_and_reasons() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON does not name a Python that has MNN")
+@mnn_oracle.needs_mnn
 @pytest.mark.parametrize("suite", SUITES)
 def test_mnn_gives_our_numbers(suite: str) -> None:
     if not all(map(find_spec, _NEEDS.get(suite, ()))):

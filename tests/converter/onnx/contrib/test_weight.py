@@ -129,7 +129,7 @@ def test_weights_stay_packed_under_factors_that_are_fused_into_them(tmp_path: Pa
     assert (tmp_path / "m.mnn").stat().st_size < n * k // 2 + 4 * n * k // 32 + 8192
 
 
-@pytest.mark.skipif(not mnn_oracle.PYTHON, reason="MINNOW_MNN_PYTHON names no environment with MNN")
+@mnn_oracle.needs_mnn
 def test_other_runtimes_of_the_format_read_the_packed_weights(tmp_path: Path) -> None:
     cases = [replace(c, named=False) for c in few_bits() if c.inputs[0].dtype == np.float32 and c.inputs[0].size]
     jobs, expected = [], []
