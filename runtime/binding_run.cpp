@@ -1,5 +1,8 @@
 #include "runtime/binding_run.h"
 
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
 #include <cstdlib>
 
 #include "runtime/src/api/caller_sink.h"

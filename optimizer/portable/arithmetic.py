@@ -114,7 +114,7 @@ def factor_of(t: Translation, multiplier: Value, shift: Value) -> Value:
         number = multiplier.array.astype(np.float64) * 2.0 ** (shift.array.astype(np.float64) - 31)
         return t.b.const(number.astype(np.float32))
     powers = 2.0 ** (np.arange(-31, 32, dtype=np.float64) - 31)
-    at = t.b.Add(shift, np.int32(31))
+    at = t.b.Max(t.b.Add(shift, np.int32(31)), np.int32(0))
     made: Value = t.b.Mul(
         t.b.Cast(t.value(multiplier), to=DType.F32), t.b.Gather(powers.astype(np.float32), at, axis=0)
     )

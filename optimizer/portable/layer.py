@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minnow.optimizer.portable.arithmetic import scaled, sums, window_of
-from minnow.optimizer.portable.translation import Rounding, Translation, computes, ends_of, offset_of
+from minnow.optimizer.portable.translation import Rounding, Translation, computes, offset_of
 from minnow.schema.ir import DType, Node, Value
 
 Array = np.ndarray[Any, Any]
@@ -200,8 +200,5 @@ def _(t: Translation, node: Node) -> None:
 def _float_sum(t: Translation, node: Node) -> None:
     parts = []
     for x, table in ((node.input(0), node.input(3)), (node.input(4), node.input(5))):
-        lowest, _ = ends_of(x.type.dtype)
-        at = t.ints(x)
-        at = t.b.Sub(at, np.int32(lowest)) if lowest else at
-        parts.append(t.b.Gather(t.floats(table), at, axis=0))
+        parts.append(t.b.Gather(t.floats(table), t.place(x), axis=0))
     scaled(t, node, t.b.Add(*parts), node.input(1), node.input(2))

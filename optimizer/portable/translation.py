@@ -209,6 +209,14 @@ class Translation:
             found.ints = self.b.Cast(self.floats(value), to=DType.I32)
         return found.ints
 
+    def place(self, value: Value) -> Value:
+        """The places of small integers in a table of all numbers of their type."""
+        lowest, _ = ends_of(value.type.dtype)
+        at = self.b.Sub(self.ints(value), np.int32(lowest)) if lowest else self.ints(value)
+        # Always true: so nothing has to look for places that are counted from the end.
+        made: Value = self.b.Max(at, np.int32(0))
+        return made
+
     def rounded(self, value: Value, zero: int) -> tuple[Value, Rounding]:
         """The reals of integers of 8 bits, as MNN's runtime keeps them.
 

@@ -23,6 +23,13 @@ _CHOOSING = (
 computes(*_CHOOSING)(on_floats)
 
 
+@computes("Resize")
+def _(t: Translation, node: Node) -> None:
+    if node.attrs.get("mode", "nearest") != "nearest":
+        raise NoFormError("Resize of small integers between which it computes others")
+    on_floats(t, node)
+
+
 @computes("Cast")
 def _(t: Translation, node: Node) -> None:
     x, to = node.input(0), node.output.type.dtype
@@ -69,10 +76,7 @@ def _wrapped(t: Translation, x: Value, ends: tuple[int, int]) -> Value:
 @computes("LookUp")
 def _(t: Translation, node: Node) -> None:
     x, table = node.input(0), node.input(1)
-    lowest, _ = ends_of(x.type.dtype)
-    at = t.ints(x)
-    if lowest:
-        at = t.b.Sub(at, np.int32(lowest))
+    at = t.place(x)
     kind = table.type.dtype
     if is_small(table):
         t.set_floats(node.output, t.b.Gather(t.floats(table), at, axis=0))
