@@ -240,14 +240,14 @@ def retyped(graph: Graph, operands: Sequence[Any], carried: int = 0) -> None:
             value.type = type
 
 
-def as_condition(b: Builder, condition: Value, body: Graph) -> Value:
+def as_condition(b: Builder, condition: Value | None, body: Graph) -> Value | None:
     """The condition of a Loop as a boolean, which files of MNN's converter do not have; changes the body likewise."""
-    if condition.type.dtype is DType.BOOL:
-        return condition
     body.params[1].type = body.params[1].type.with_dtype(DType.BOOL)
     first, *others = body.outputs
     if first.type.dtype is not DType.BOOL:
         body.outputs = [Builder(body, origin=b.origin).Cast(first, to=DType.BOOL), *others]
+    if condition is None or condition.type.dtype is DType.BOOL:
+        return condition
     return b.Cast(condition, to=DType.BOOL)  # type: ignore[no-any-return]
 
 

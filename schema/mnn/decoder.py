@@ -66,10 +66,16 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     subgraphs: dict[str, _Subgraph] = {}
     ops = sum(len(t.get("nodes", [])) for t in net.get("subgraphs", [])) + len(net.get("oplists", []))
     most = _MOST_NODES + _NODES_PER_OP * ops
+    source = str(net.get("sourceType", "CAFFE"))
+    last = foreign and source in ("TENSORFLOW", "TFLITE")
+    origin = "NHWC" if last else "NCHW"
     for table in net.get("subgraphs", []):
         name = table.get("name", "")
         names = _names(table.get("tensors"), f"subgraph '{name}'")
-        reader = _Reader(name, names, subgraphs, stored, most, _roundings(table), halves, foreign=foreign)
+        origin = "NHWC" if last else "NCHW"
+        reader = _Reader(
+            name, names, subgraphs, stored, most, _roundings(table), halves, foreign=foreign, origin=origin
+        )
         for t in table.get("nodes", []):
             reader.op(t)
         # The inputs of a subgraph are bound by its list, whatever the order of its Input ops.
@@ -87,7 +93,6 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     own = net.get("extraInfo", {}).get("minnow")
     tables = net.get("oplists", []) if own is None else own.get("nodes", [])
     names = _names(net.get("tensorName") if own is None else own.get("tensors"), "the main graph")
-    source = str(net.get("sourceType", "CAFFE"))
     declared = {key: _declared(metadata.pop(key, "[]"), key) for key in ("minnow.inputs", "minnow.outputs")}
     # The shapes of the inputs come first: inference carries their symbols through the graph.
     given = declared["minnow.inputs"]
@@ -100,7 +105,6 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     index = {n: i for i, n in enumerate(names)}
     if unknown := [n for n in results if n not in index]:
         raise FormatError(f"the output '{unknown[0]}' is not a tensor of the file")
-    last = foreign and source in ("TENSORFLOW", "TFLITE")
     reader.finish(results, [reader.given(index[n], last) for n in results])
     graph = reader.graph
     model = Model(graph, source=source.lower(), metadata=metadata)
@@ -193,9 +197,10 @@ class _Reader:
         foreign: bool = False,
         source: str = "",
         shapes: Mapping[int, tuple[int, ...]] | None = None,
+        origin: str = "",
     ) -> None:
         # Ops on tensors that are rounded are kept as they stand, and so is what turns the layouts between them.
-        self.layouts = Layouts() if foreign and not roundings else None
+        self.layouts = Layouts(origin) if foreign and not roundings else None
         self.graph = Graph(name)
         self.names = names
         self.subgraphs = subgraphs
@@ -361,7 +366,7 @@ class _Reader:
             return self._conditional(b, wired, names)
         if kind == "While":
             operands, attrs, kept = decode_loop(wired, self.subgraphs)
-            if self.layouts is not None and operands[1] is not None:
+            if self.layouts is not None:
                 operands[1] = as_condition(b, operands[1], attrs["body"])
             if self.layouts is not None:
                 body, carried = attrs["body"], attrs["num_carried"]

@@ -83,7 +83,11 @@ def turned(b: Builder, x: Value, to_last: bool) -> Value:
 class Layouts:
     """The layouts of the tensors of a graph, by their numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, origin: str = "") -> None:
+        """Args:
+        origin: of a subgraph the layout of inputs of which the file knows nothing; "" for the main graph.
+        """
+        self._origin = origin
         self._of: dict[int, str] = {}
         self._ranks: dict[int, int | None] = {}
 
@@ -101,7 +105,9 @@ class Layouts:
         first = next((i for i in given if variable(i)), given[0] if given else -1)
         layout = self.of(first)
         if kind == "Input":
-            layout = main.get("dformat", "NCHW") if main else "NC4HW4"
+            layout = main.get("dformat", "NC4HW4") if main else "NC4HW4"
+            if self._origin and layout == "NC4HW4" and list(main.get("dims", ())) == [1]:
+                layout = self._origin
         elif kind in ("Const", "TrainableParam"):
             layout = main.get("dataFormat", "NCHW")
         elif kind == "ConvertTensor":

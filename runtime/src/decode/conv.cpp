@@ -117,13 +117,18 @@ Status decode_conv(Decoder& d) {
   int64_t group = std::max(c.group(), 1);
   if (num_weights > 0) {
     MINNOW_RETURN_IF_ERROR(d.need_inputs(2));
+    if (depthwise && outs < 1) return d.unsupported("weights of unknown size, in groups");
     if (depthwise) group = outs;
     // Those of a convolution over one axis have no axis for the other, which the image has.
     std::vector<int64_t> shape = {outs, -1, c.kernelY(), c.kernelX()};
     if (transposed && group > 0) shape = {-1, outs / group, c.kernelY(), c.kernelX()};
-    int dims = -1;
-    MINNOW_RETURN_IF_ERROR(d.ints(shape, &dims));
-    inputs.push_back(d.add("Reshape", {d.in(1), dims}));
+    int weights = d.in(1);
+    if (outs > 0) {  // else the parameters say nothing of their shape
+      int dims = -1;
+      MINNOW_RETURN_IF_ERROR(d.ints(shape, &dims));
+      weights = d.add("Reshape", {weights, dims});
+    }
+    inputs.push_back(weights);
     inputs.push_back(num_weights > 1 ? d.in(2) : -1);
   } else {
     if (outs < 1) return fail(Code::kFormat, "it has %lld output channels", static_cast<long long>(outs));
@@ -165,7 +170,10 @@ Status decode_conv(Decoder& d) {
     d.finish("mnn.ConvTransposeTo", inputs, std::move(attrs));
     return ok();
   }
-  d.finish(transposed ? "ConvTranspose" : "Conv", inputs, std::move(attrs));
+  const wire::NetSource source = d.net().sourceType();
+  const bool may_be_line = !d.file().is_ours && !transposed && c.kernelX() == 1 && c.strideX() == 1 &&
+                           (source == wire::NetSource::ONNX || source == wire::NetSource::TORCH);
+  d.finish(may_be_line ? "mnn.ConvLine" : transposed ? "ConvTranspose" : "Conv", inputs, std::move(attrs));
   return ok();
 }
 MINNOW_DECODE(Convolution, decode_conv);

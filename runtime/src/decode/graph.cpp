@@ -15,7 +15,16 @@ namespace {
 Status decode_input(Decoder& d) {
   const auto* main = d.main<wire::Input>();
   MINNOW_RETURN_IF_ERROR(d.need_outputs(1));
-  d.set_format(d.out(0), main == nullptr ? Format::NC4HW4 : main->dformat());
+  Format format = main == nullptr ? Format::NC4HW4 : main->dformat();
+  // What MNN's converter writes for an input of a subgraph of which it knows nothing.
+  const bool unknown = main != nullptr && main->dims() != nullptr && main->dims()->size() == 1 &&
+                       main->dims()->Get(0) == 1 && format == Format::NC4HW4;
+  if (unknown && !d.file().is_ours && &d.graph() != &d.model().main) {
+    const wire::NetSource source = d.net().sourceType();
+    const bool last = source == wire::NetSource::TENSORFLOW || source == wire::NetSource::TFLITE;
+    format = last ? Format::NHWC : Format::NCHW;
+  }
+  d.set_format(d.out(0), format);
   return ok();  // which of them are inputs of the graph, and of which type, is read elsewhere
 }
 MINNOW_DECODE(Input, decode_input);

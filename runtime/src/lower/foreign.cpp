@@ -15,6 +15,20 @@ Status expand_cast_like(Expansion& e) {
 }
 MINNOW_LOWERING("mnn.CastLike", expand_cast_like);
 
+// A convolution of planes, which may get lines: these lack the last axis, and so do the results.
+Status expand_conv_line(Expansion& e) {
+  std::vector<int> inputs = {e.in(0), e.in(1), e.in(2)};
+  while (inputs.back() < 0) inputs.pop_back();
+  if (e.rank(0) == 3 && e.rank(1) == 4) {
+    inputs[0] = e.add("Unsqueeze", {e.in(0)}, {{"axes", Ints{3}}});
+    e.finish("Squeeze", {e.add("Conv", inputs, e.attrs())}, {{"axes", Ints{3}}});
+  } else {
+    e.finish("Conv", inputs, e.attrs());
+  }
+  return ok();
+}
+MINNOW_LOWERING("mnn.ConvLine", expand_conv_line);
+
 // Over those of the listed axes that there are.
 Status expand_reduce_these(Expansion& e) {
   Ints axes;
