@@ -20,7 +20,7 @@ namespace {
 constexpr int kWarps = 8, kUnits = 4;          // of a block; of a warp
 constexpr int kBlockUnits = kWarps * kUnits;   // 32: two steps of 16 of the depth of a product
 constexpr int kMostHidden = 16 * kBlockUnits;  // clusters have at most 16 blocks
-constexpr int kChains = 4;                     // sums that do not wait for each other
+[[maybe_unused]] constexpr int kChains = 4;    // sums that do not wait for each other
 constexpr int kGap = 16;                       // words between rows of states, so that rows lie in other banks
 
 // Blocks of a cluster.
@@ -44,8 +44,8 @@ struct Arguments {
   bool backward[2], wide_lengths;
 };
 
-__device__ __forceinline__ uint32_t bits_of(half v) { return __half_as_ushort(v); }
-__device__ __forceinline__ uint32_t bits_of(bfloat16 v) { return __bfloat16_as_ushort(v); }
+[[maybe_unused]] __device__ __forceinline__ uint32_t bits_of(half v) { return __half_as_ushort(v); }
+[[maybe_unused]] __device__ __forceinline__ uint32_t bits_of(bfloat16 v) { return __bfloat16_as_ushort(v); }
 
 // The number, and what it has lost.
 template <typename T>
@@ -55,7 +55,7 @@ __device__ __forceinline__ uint32_t two_of(float v) {
 }
 
 // 16 bytes to a block of the cluster, whose barrier counts them.
-__device__ __forceinline__ void send(uint32_t to, uint32_t barrier, uint4 v) {
+[[maybe_unused]] __device__ __forceinline__ void send(uint32_t to, uint32_t barrier, uint4 v) {
 #if MINNOW_CLUSTERS
   asm volatile(
       "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
