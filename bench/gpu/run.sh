@@ -34,7 +34,7 @@ if [[ -z ${BUILT:-} ]]; then
   step package 1800 "$python" -m pip install --no-build-isolation --no-deps --target build/gpu/site --upgrade .
 fi
 
-export PYTHONPATH=$PWD/build/gpu/site${PYTHONPATH:+:$PYTHONPATH} MINNOW_BACKENDS=$PWD/build/gpu MINNOW_CALIBRATION=off
+export PYTHONPATH=$PWD/build/gpu/site:$PWD/bench/gpu${PYTHONPATH:+:$PYTHONPATH} MINNOW_BACKENDS=$PWD/build/gpu MINNOW_CALIBRATION=off
 # Each tile of the products is a process of its own: one that fails must not take the others along.
 products() { build/gpu/cuda_check_products list | xargs -P 6 -n 1 timeout 60 build/gpu/cuda_check_products check; }
 for program in build/gpu/cuda_check_*; do
