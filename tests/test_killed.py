@@ -159,3 +159,22 @@ def test_a_limit_of_file_sizes_is_a_full_disk(arguments: list[object], tmp_path:
     assert "cannot" in done.stderr
     assert "Traceback" not in done.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["tmp"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [0, 500, 20000])
+@pytest.mark.parametrize(
+    "command", [["ci", "--config", "plan.toml"], ["fleet", "plan.toml", "--store", "store"]], ids=str
+)
+def test_conversions_of_many_models_on_a_full_disk(command: str, size: int, tmp_path: Path) -> None:
+    """Each fails with the reason, in its process or before; no output, receipt or stored result is there in part."""
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "plan.toml").write_text(f'[models.digits]\nsource = "{DIGITS}"\noutput = "out/{{name}}.mnn"\n')
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size})); "
+    line = [sys.executable, "-c", limit + "from minnow.cli import main; main()", *command.split()]
+    told = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}  # see above
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, check=False, env=told)
+    assert done.returncode == 8, done.stderr
+    assert "cannot write" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert [p for p in tmp_path.rglob("*") if p.is_file() and p.suffix in (".mnn", ".json", ".part")] == []

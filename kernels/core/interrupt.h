@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/core/status.h"
+
 namespace minnow {
 
 // A clock that is accurate to a few milliseconds, and several times faster to read than the exact one.
@@ -13,6 +15,8 @@ class Interrupt {
  public:
   // Whether the work is to end. What it has computed is not used then.
   virtual bool is_due() noexcept = 0;
+  // An error where the run may not take so many bytes more.
+  virtual Status fits(int64_t bytes) = 0;
 
   // That of the work that the calling thread does now; null: its work cannot be ended.
   static Interrupt* current() noexcept;
@@ -20,6 +24,13 @@ class Interrupt {
  protected:
   ~Interrupt() = default;
 };
+
+// Asked before a kernel, or an inference from contents, takes memory of its own that grows with its tensors: an error
+// if the run of the calling thread may not take that many bytes.
+inline Status room_for(int64_t bytes) {
+  Interrupt* interrupt = Interrupt::current();
+  return interrupt == nullptr ? ok() : interrupt->fits(bytes);
+}
 
 // The interrupt of what the calling thread does while this object exists.
 class InterruptScope {
@@ -58,8 +69,8 @@ class LongLoop {
   // False once the work is to end. `steps`: how much it has done since the last call, in steps of some nanoseconds.
   bool goes_on(int64_t steps = 1) {
     if (interrupt_ == nullptr || (left_ -= steps) > 0) return true;
-    left_ = kSteps;
-    return !interrupt_->is_due();
+    left_ = interrupt_->is_due() ? 0 : kSteps;  // once it is due it stays so, also for a loop around this one
+    return left_ > 0;
   }
 
  private:

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-TARGETS = ("model", "packed", "state")
+TARGETS = ("model", "packed", "saved", "state")
 SECONDS, MEGABYTES, MOST_BYTES = 10, 2048, 16384
 MOST_FINDINGS = 20
 SETTINGS = ("MINNOW_ISA", "MINNOW_BF16", "MINNOW_FUZZ_PRECISION")

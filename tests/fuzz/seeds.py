@@ -109,9 +109,14 @@ SEEDS: dict[str, Callable[[], Iterator[bytes]]] = {
     "model": of_model,
     # The target makes the file of the model beside it, which depends on the engine.
     "packed": lambda: iter([b""]),
+    "saved": lambda: iter([b"MNNSTATE"]),  # the target makes the others
     "state": lambda: iter([bytes(64), bytes(range(1, 255))]),
 }
-MODELS: dict[str, Callable[[], Model]] = {"packed": lambda: model_of(grown(39, 25).graph), "state": stateful}
+MODELS: dict[str, Callable[[], Model]] = {
+    "packed": lambda: model_of(grown(39, 25).graph),
+    "saved": stateful,
+    "state": stateful,
+}
 """What targets load that change other files than the model's."""
 
 

@@ -54,6 +54,9 @@ Status read_blocks(const Attrs& attrs, const std::vector<int64_t>& image, const 
         __builtin_mul_overflow(b->pixels, image[i], &b->pixels))
       return fail(Code::kFormat, "the image is too large");
   }
+  int64_t elements = 0;  // of an input, which may have no planes
+  if (__builtin_mul_overflow(b->taps, b->blocks, &elements) || elements == INT64_MAX)
+    return fail(Code::kFormat, "the blocks are too large");
   return ok();
 }
 

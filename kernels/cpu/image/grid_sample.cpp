@@ -67,10 +67,11 @@ struct Sampler {
     for (int k = 0; k < taps(); ++k) {
       F place = base + static_cast<F>(mode == SampleMode::kCubic ? k - 1 : k);
       if (padding == Padding::kZeros) {
-        index[k] = place >= 0 && place <= last ? static_cast<int32_t>(place) : -1;
+        // Of more than 2^24 elements the number of the last, as a float, may be that of the next one.
+        index[k] = place >= 0 && static_cast<int64_t>(place) < n ? static_cast<int32_t>(place) : -1;
       } else {
         if (padding == Padding::kReflection) place = reflect(place, n);
-        index[k] = static_cast<int32_t>(std::min(std::max(place, F(0)), last));
+        index[k] = static_cast<int32_t>(std::min(static_cast<int64_t>(std::max(place, F(0))), n - 1));
       }
     }
   }

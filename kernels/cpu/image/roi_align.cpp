@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/cpu/table.h"
 
@@ -61,7 +62,9 @@ struct AxisTable {
     return reinterpret_cast<char*>(least + bins * n);
   }
 
-  void build(const RoiAlignSettings& s, F start, F length, int64_t bins) {
+  // False where the run is to end: then not all bins are there.
+  bool build(const RoiAlignSettings& s, F start, F length, int64_t bins) {
+    LongLoop loop;
     const F bin = length / static_cast<F>(bins);
     samples = s.ratio > 0 ? static_cast<F>(s.ratio) : std::max(std::ceil(bin), F(0));
     if (!(samples < F(1e12))) samples = 0;  // a region that is not a number has no samples
@@ -79,8 +82,12 @@ struct AxisTable {
         last = std::min(last, high);
       }
       outside[k] = first > 0 || last < static_cast<double>(samples) - 1;
-      for (double i = first; i <= last; ++i) add(s.max, k, base + (static_cast<F>(i) + F(0.5)) * bin / samples);
+      for (double i = first; i <= last; ++i) {
+        if (!loop.goes_on(8)) return false;
+        add(s.max, k, base + (static_cast<F>(i) + F(0.5)) * bin / samples);
+      }
     }
+    return true;
   }
 
   void add(bool max, int64_t bin, F at) {
@@ -217,8 +224,8 @@ class RoiAlignKernel final : public Kernel {
                   least = s.half_pixel ? -std::numeric_limits<F>::infinity() : F(1);
           const F top = rois[4 * r + 1] * scale - shift, left = rois[4 * r] * scale - shift;
           const F tall = rois[4 * r + 3] * scale - shift - top, wide = rois[4 * r + 2] * scale - shift - left;
-          rows.build(s, top, std::max(tall, least), s.height);
-          columns.build(s, left, std::max(wide, least), s.width);
+          if (!rows.build(s, top, std::max(tall, least), s.height)) return;
+          if (!columns.build(s, left, std::max(wide, least), s.width)) return;
           built = r;
         }
         const F* image = x.as<F>() + (images[r] * channels + task % channels) * height * width;

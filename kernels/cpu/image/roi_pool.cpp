@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/cpu/table.h"
 
@@ -38,7 +39,8 @@ Range bin(int64_t i, int64_t bins, F start, F last, int64_t size) {
   const F length = std::max(last - start + 1, F(1)), step = length / static_cast<F>(bins);
   const auto inside = [&](F at) {
     at += start;
-    return at > 0 ? static_cast<int64_t>(std::min(at, static_cast<F>(size))) : 0;
+    // As a float the size may be larger.
+    return at > 0 ? std::min(static_cast<int64_t>(std::min(at, static_cast<F>(size))), size) : 0;
   };
   return {inside(std::floor(static_cast<F>(i) * step)), inside(std::ceil(static_cast<F>(i + 1) * step))};
 }
@@ -55,6 +57,7 @@ void pool(const Attrs& attrs, const RunContext& c) {
       return c.report(fail(Code::kUsage, "region %lld is of image %g; there are %lld", static_cast<long long>(r),
                            static_cast<double>(rois[5 * r]), static_cast<long long>(x.dim(0))));
   c.pool->parallel_for(count * channels, 1, [&](int64_t begin, int64_t end, int) {
+    LongLoop loop;
     for (int64_t task = begin; task < end; ++task) {
       const F* roi = rois + 5 * (task / channels);
       const F* image = x.as<F>() + (static_cast<int64_t>(roi[0]) * channels + task % channels) * rows * columns;
@@ -65,6 +68,7 @@ void pool(const Attrs& attrs, const RunContext& c) {
         const Range h = bin(i, height, edge[1], edge[3], rows);
         for (int64_t j = 0; j < width; ++j) {
           const Range w = bin(j, width, edge[0], edge[2], columns);
+          if (!loop.goes_on(8 + (h.end - h.begin) * (w.end - w.begin))) return;
           F most = h.begin < h.end && w.begin < w.end ? -std::numeric_limits<F>::infinity() : F(0);
           for (int64_t p = h.begin; p < h.end; ++p)
             for (int64_t q = w.begin; q < w.end; ++q) {

@@ -113,10 +113,10 @@ void run_compress(const Attrs& attrs, const RunContext& c) {
   if (y.count() == 0) return;
   const Truth keep(*c.in[1]);
   const int64_t bytes = inner * static_cast<int64_t>(dtype_size(x.type.dtype)), n = std::min(dim, c.in[1]->dim(0));
-  char* to = y.as<char>();
+  char *to = y.as<char>(), *end = to + y.type.bytes();
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t i = 0; i < n; ++i) {
-      if (!keep[i]) continue;
+      if (!keep[i] || to == end) continue;  // the caller's memory may have changed since it was counted
       std::memcpy(to, x.as<char>() + (o * dim + i) * bytes, static_cast<size_t>(bytes));
       to += bytes;
     }
@@ -270,6 +270,7 @@ Status infer_unique(InferContext& c) {
     return fail(Code::kUnsupported, "the unique elements of %s", dtype_name(c.in(0).dtype));
   const Tensor* x = c.value(0);
   if (x == nullptr) return c.needs_value(0);
+  MINNOW_RETURN_IF_ERROR(room_for(kUniqueWork * items.n * static_cast<int64_t>(sizeof(int64_t))));
   std::vector<int64_t> work(static_cast<size_t>(kUniqueWork * items.n));
   int64_t* w = work.data();
   const int64_t found = find_unique(*x, items, false, w, w + items.n, w + 2 * items.n);

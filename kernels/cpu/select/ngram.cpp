@@ -39,8 +39,10 @@ Status read_pool(const Attrs& attrs, const Tensor& values, const Tensor& starts,
   }
   if (grams > static_cast<int64_t>(pool->places.size()))
     return fail(Code::kFormat, "%lld n-grams have %zu places", static_cast<long long>(grams), pool->places.size());
-  if (pool->places.empty() || *std::min_element(pool->places.begin(), pool->places.end()) < 0)
-    return fail(Code::kFormat, "the n-grams have no places, or negative ones");
+  for (int64_t place : pool->places)
+    if (place < 0 || place > INT32_MAX)
+      return fail(Code::kFormat, "an n-gram has the place %lld", static_cast<long long>(place));
+  if (pool->places.empty()) return fail(Code::kFormat, "the n-grams have no places");
   return ok();
 }
 
@@ -107,23 +109,24 @@ Status infer_tf_idf(InferContext& c) {
 void run_tf_idf(const Attrs& attrs, const RunContext& c) {
   const Tensor& x = *c.in[0];
   Pool pool;
-  const Status status = read_pool(attrs, *c.in[1], *c.in[2], *c.in[3], &pool);
+  Status status = read_pool(attrs, *c.in[1], *c.in[2], *c.in[3], &pool);
+  const int64_t length = x.rank() == 0 ? 1 : x.dim(-1), words = c.pool->threads() * length;
+  if (status.ok()) status = room_for(words * static_cast<int64_t>(sizeof(int64_t)));
   if (!status.ok()) return c.report(status);
   const Tree tree(pool);
   const std::string mode = attrs.s("mode", "TF");
   const float* weights = mode != "TF" && c.in.size() > 4 && c.in[4] != nullptr ? c.in[4]->as<float>() : nullptr;
   const int64_t columns = c.out[0]->dim(-1), rows = x.rank() == 2 ? x.dim(0) : 1;
-  const int64_t length = x.rank() == 0 ? 1 : x.dim(-1);
   std::fill_n(c.out[0]->as<float>(), rows * columns, 0.0f);
   const bool sums = mode != "IDF";
-  std::vector<int64_t> space(static_cast<size_t>(c.pool->threads() * length));
+  std::vector<int64_t> space(static_cast<size_t>(words));
   c.pool->parallel_for(rows, std::max<int64_t>(1, 4096 / (length + 1)), [&](int64_t begin, int64_t end, int worker) {
     int64_t* row = space.data() + worker * length;
     LongLoop loop;
     for (int64_t r = begin; r < end; ++r) {
       convert(x.type.dtype, offset(x.data, r * length, dtype_size(x.type.dtype)), DType::kI64, row, length);
       float* out = c.out[0]->as<float>() + r * columns;
-      for (int64_t step = 1; step <= std::min(pool.most_skipped + 1, length) && loop.goes_on(); ++step) {
+      for (int64_t step = 1; step <= std::min(pool.most_skipped, length - 1) + 1 && loop.goes_on(); ++step) {
         for (int64_t first = 0; first < length && loop.goes_on(32); ++first) {
           int64_t node = 0;
           for (int64_t n = 1, i = first; n <= pool.longest && i < length; ++n, i += step) {

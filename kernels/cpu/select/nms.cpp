@@ -113,6 +113,7 @@ Status infer_nms(InferContext& c) {
   for (int i = 0; i < 5; ++i)
     if (c.has(i) && c.value(i) == nullptr) return c.needs_value(i);
   if (boxes[1] > std::numeric_limits<int32_t>::max()) return fail(Code::kUnsupported, "more than 2^31 boxes");
+  MINNOW_RETURN_IF_ERROR(room_for(work_bytes(boxes[1])));
   std::vector<char> work(static_cast<size_t>(work_bytes(boxes[1])));
   int64_t found = 0;
   const NmsSettings settings = read_nms(c.attrs, [&](int i) { return c.value(i); });

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/spectral/fft.h"
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/cpu/table.h"
@@ -51,7 +52,11 @@ class Spectrum : public Kernel {
     if (!status.ok()) return c.report(status);
     if (l.lines == 0) return;
     const int64_t length = by_half(l) ? l.n / 2 : l.n;
-    if (fft_ == nullptr || fft_->length() != length) fft_ = std::make_unique<Fft>(length);
+    if (fft_ == nullptr || fft_->length() != length) {
+      const Status room = room_for(Fft::table_size(length) * static_cast<int64_t>(sizeof(double)));
+      if (!room.ok()) return c.report(room);
+      fft_ = std::make_unique<Fft>(length);
+    }
     if (by_half(l) && turns_.size() != static_cast<size_t>(2 * length)) {
       turns_.resize(static_cast<size_t>(2 * length));
       for (int64_t k = 0; k < length; ++k) {

@@ -225,6 +225,11 @@ int64_t Fft::work_size(int64_t n, int64_t width) {
   return 4 * padded_length(n) * width;
 }
 
+int64_t Fft::table_size(int64_t n) {
+  if (n == 1 || !factors_of(n).empty()) return 2 * n;
+  return 2 * n + 8 * padded_length(n);
+}
+
 Fft::Fft(int64_t n) : n_(n) {
   const std::vector<int> factors = factors_of(n);
   if (n > 1 && factors.empty()) {

@@ -16,6 +16,8 @@ class Fft {
   int64_t length() const { return n_; }
   // Lines are transformed side by side, one per vector lane.
   static int lanes();
+  // Doubles of the tables for a length, about.
+  static int64_t table_size(int64_t n);
   // Doubles of data and work that transform() needs for `width` lines.
   static int64_t data_size(int64_t n, int64_t width) { return 2 * n * width; }
   static int64_t work_size(int64_t n, int64_t width);

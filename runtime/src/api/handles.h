@@ -78,7 +78,7 @@ namespace minnow {
 
 // The code of a call; its message is kept for minnow_last_error and given to the logger.
 minnow_code report(const Status& status) noexcept;
-// Tells the logger, if there is one; where a message has to be made first, ask whether anybody reads it.
+// Tells the logger, if there is one. A message that takes time to write is written only then.
 void log_line(int32_t level, const char* text);
 bool is_logging();
 

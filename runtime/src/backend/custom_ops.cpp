@@ -112,6 +112,8 @@ class CustomKernel final : public Kernel {
       inputs_.push_back(described(node.in[i], node.constant[i] == nullptr ? nullptr : node.constant[i]->data));
     for (const TensorType* type : node.out) outputs_.push_back(described(type, nullptr));
     if (op_ == nullptr) return fail(Code::kUnsupported, "no library has the op %s", name_.c_str());
+    if (std::count(node.out.begin(), node.out.end(), nullptr) != 0)
+      return fail(Code::kUnsupported, "%s writes all of its outputs, and the model leaves one out", name_.c_str());
     if (op_->create == nullptr) return ok();
     minnow_attrs attrs{node.attrs, {}, {}};
     return said(op_->create(&attrs, inputs_.data(), inputs_.size(), outputs_.data(), outputs_.size(), &state_), name_);

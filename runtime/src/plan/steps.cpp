@@ -367,6 +367,9 @@ Status Planner::find_kernel(const PlanNode& node, const KernelRow* row, Step* st
 static bool may_be_long(const Step& step) {
   constexpr double kElements = 1 << 17, kPairs = 1 << 30;
   if (step.device != 0 || step.is_transfer || step.entry->op == nullptr) return false;
+  // But for these attributes, which multiply it.
+  for (const char* name : {"sampling_ratio", "most_skipped"})
+    if (step.entry->attrs->i(name, 0) > 1) return true;
   double in = 1, out = 1;
   for (const Tensor* tensor : step.context.in)
     if (tensor != nullptr) in += static_cast<double>(tensor->count());

@@ -77,6 +77,7 @@ class Watch final : public Interrupt {
   Status go_on() { return alert_.load(std::memory_order_relaxed) == 0 ? ok() : look(); }
   // The same, from within a node, in any thread of the run.
   bool is_due() noexcept override;
+  Status fits(int64_t bytes) override { return memory.fits(bytes); }
   // The same; also counts an iteration of a loop, or a branch taken.
   Status next_round();
   int64_t most_rounds() const { return most_rounds_; }

@@ -13,7 +13,7 @@ from engine_oracle import f32, model_of
 
 import minnow
 from minnow.schema.errors import CancelledError, DeadlineError, ModelError, UnsupportedError
-from minnow.schema.ir import Graph
+from minnow.schema.ir import DType, Graph
 from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder
 
@@ -55,6 +55,23 @@ LONG = {
     "LpPool": (
         lambda b, x: b.LpPool(x, kernel=(200_000,), strides=(1,), pads=(0, 0), dilations=(1,)),
         [ones(1, 1, 1_000_000)],
+    ),
+    "RoiAlign of few regions": (
+        lambda b, x, r: b.RoiAlign(x, r, np.array([0]), output_height=1 << 16, output_width=1, sampling_ratio=1 << 16),
+        [ones(1, 1, 4, 4), ones(1, 4) * np.float32(3)],
+    ),
+    "TfIdf of few words": (
+        lambda b, x: b.TfIdf(
+            b.Cast(x, to=DType.I32),
+            np.array([1, 1]),
+            np.array([0, 0]),
+            np.array([0]),
+            shortest=2,
+            longest=2,
+            most_skipped=1 << 40,
+            mode="TF",
+        ),
+        [ones(100_000)],
     ),
     "LSTM": (
         lambda b, x, w, r: b.LSTM(x, w, r, hidden=512)[0],
