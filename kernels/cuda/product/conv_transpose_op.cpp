@@ -11,7 +11,7 @@
 namespace minnow::cuda {
 namespace {
 
-constexpr int64_t kMostStride = 64;
+constexpr int64_t kMostStride = 64, kMostKernel = 1024;
 // Blocks of more elements than the weights have: beyond that, most are zeros for nothing.
 constexpr int64_t kMostZeros = 16, kFewElements = 1 << 22;
 
@@ -61,8 +61,8 @@ Status read_transposed(const NodeContext& node, TransposedProduct* out) {
   window = as_3d(window);
   const std::array<int64_t, 3> in = spatial_3d(x.shape), to = spatial_3d(y.shape);
   for (size_t i = 1; i < 3; ++i) {
-    if (window.stride[i] > kMostStride || window.kernel[i] > w.count())
-      return fail(Code::kUnsupported, "a stride of more than %d", number(kMostStride));
+    if (window.stride[i] > kMostStride || window.kernel[i] > kMostKernel)
+      return fail(Code::kUnsupported, "a large stride or kernel");
     out->axes.emplace_back(window.kernel[i], window.stride[i], window.dilation[i], window.begin[i]);
     if (!out->axes.back().is_dense()) return fail(Code::kUnsupported, "few weights in a window");
   }
