@@ -15,7 +15,7 @@ struct Arguments {
   int64_t rows;
   int length, row_channels;
   float epsilon;
-  bool centered, wide_parameters, per_channel;
+  bool centered, wide_parameters, constant_parameters, per_channel;
   Divisor by_channel_size, by_row_groups;
 };
 
@@ -114,6 +114,135 @@ __global__ void __launch_bounds__(block ? 1024 : 32 * kWarpRows) norm_kernel(con
   each([&](float* piece, int at) { write<T, V>(a, y, place.row, at, piece, mean, factor); });
 }
 
+// The sum over the L lanes that make a row.
+template <int L>
+__device__ __forceinline__ float sum_of(float v) {
+#pragma unroll
+  for (int o = L / 2; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffffu, v, o);
+  return v;
+}
+
+// 16 bytes of memory as floats.
+template <typename T>
+__device__ __forceinline__ void widen(const uint4& raw, float* v) {
+  const uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (kIsF32<T>) {
+      v[i] = __uint_as_float(words[i]);
+    } else {
+      const float2 pair = pair_to_floats(words[i], T());
+      v[2 * i] = pair.x;
+      v[2 * i + 1] = pair.y;
+    }
+  }
+}
+
+// Blocks that a multiprocessor holds: so many registers do I times 16 bytes take, with scale and bias.
+template <typename T, int I>
+constexpr int kShortBlocks = I == 4                 ? (kIsF32<T> ? 5 : 3)
+                             : I == 3 && !kIsF32<T> ? 4
+                                                    : 6;
+
+// Rows of which L lanes hold I times 16 bytes each, with their scale and bias, which are read before the previous
+// kernel has ended. While a row is computed, the next one of its lanes is on its way.
+template <typename T, int L, int I>
+__global__ void __launch_bounds__(128, kShortBlocks<T, I>) short_norm_kernel(const __grid_constant__ Arguments<T> a) {
+  constexpr int V = 16 / sizeof(T);
+  allow_next();
+  const int lane = static_cast<int>(threadIdx.x) % L;
+  const int step = static_cast<int>(gridDim.x * blockDim.x) / L;
+  float scale[I * V], bias[I * V];
+  if (!a.constant_parameters) wait_previous();
+#pragma unroll
+  for (int i = 0; i < I; ++i) {
+    const int at = (i * L + lane) * V;
+#pragma unroll
+    for (int e = i * V; e < i * V + V; ++e) scale[e] = 1.0f, bias[e] = 0.0f;
+    if (a.scale != nullptr && at < a.length) load_parameter<T, V>(a, a.scale, 0, at, scale + i * V);
+    if (a.bias != nullptr && at < a.length) load_parameter<T, V>(a, a.bias, 0, at, bias + i * V);
+  }
+  const float part = 1.0f / static_cast<float>(a.length);
+  int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) / L;
+  const int rows = static_cast<int>(a.rows);
+  uint4 next[I];
+  const auto load = [&](int from) {
+    const T* const x = a.x + static_cast<int64_t>(from) * a.length;
+#pragma unroll
+    for (int i = 0; i < I; ++i) {
+      const int at = (i * L + lane) * V;
+      next[i] = make_uint4(0, 0, 0, 0);
+      if (from < rows && at < a.length) next[i] = *reinterpret_cast<const uint4*>(x + at);
+    }
+  };
+  wait_previous();
+  load(row);
+  // All lanes of a warp stay together, also where some of them have no row.
+#pragma unroll 1
+  for (; __any_sync(0xffffffffu, row < rows); row += step) {
+    float v[I * V];
+#pragma unroll
+    for (int i = 0; i < I; ++i) widen<T>(next[i], v + i * V);
+    load(row + step);
+    if (a.centered) {
+      float sum = 0.0f;
+#pragma unroll
+      for (int e = 0; e < I * V; ++e) sum += v[e];
+      const float mean = sum_of<L>(sum) * part;
+#pragma unroll
+      for (int e = 0; e < I * V; ++e) v[e] -= mean;
+    }
+    float squares = 0.0f, rest = 0.0f;
+#pragma unroll
+    for (int i = 0; i < I; ++i) {
+      if ((i * L + lane) * V >= a.length) continue;
+#pragma unroll
+      for (int e = i * V; e < i * V + V; ++e) {
+        squares = fmaf(v[e], v[e], squares);
+        rest += v[e];
+      }
+    }
+    squares = sum_of<L>(squares) * part;
+    if (kIsF32<T> && a.centered) {  // what is missing from the rounded mean
+      rest = sum_of<L>(rest) * part;
+      squares -= rest * rest;
+#pragma unroll
+      for (int e = 0; e < I * V; ++e) v[e] -= rest;
+    }
+    const float factor = rsqrtf(squares + a.epsilon);
+    T* const y = a.y + static_cast<int64_t>(row) * a.length;
+#pragma unroll
+    for (int i = 0; i < I; ++i) {
+      const int at = (i * L + lane) * V;
+#pragma unroll
+      for (int e = i * V; e < i * V + V; ++e) v[e] = fmaf(v[e] * factor, scale[e], bias[e]);
+      if (row < rows && at < a.length) store_some<T, V>(y + at, v + i * V);
+    }
+  }
+}
+
+template <typename T, int L, int I>
+cudaError_t run_short(const Arguments<T>& a, const Target& target) {
+  // Warps of few rows go to as many multiprocessors as there are; of many rows each has as many as others.
+  const int64_t lanes = a.rows * L;
+  const int threads = lanes <= int64_t{64} * target.multiprocessors ? 32 : 128;
+  const int64_t most = int64_t{target.multiprocessors} * kShortBlocks<T, I> * (128 / threads);
+  const int64_t needed = (lanes + threads - 1) / threads, rounds = (needed + most - 1) / most;
+  const auto blocks = static_cast<unsigned>((needed + rounds - 1) / rounds);
+  return launch(target, short_norm_kernel<T, L, I>, dim3(blocks), threads, 0, 1, a);
+}
+
+template <typename T>
+cudaError_t run_short(const Arguments<T>& a, const Target& target) {
+  const int pieces = a.length / (16 / static_cast<int>(sizeof(T)));
+  if (pieces <= 16) return run_short<T, 8, 2>(a, target);
+  if (pieces <= 32) return run_short<T, 16, 2>(a, target);
+  if (pieces <= 48) return run_short<T, 16, 3>(a, target);
+  if (pieces <= 64) return run_short<T, 32, 2>(a, target);
+  if (pieces <= 96) return run_short<T, 32, 3>(a, target);
+  return run_short<T, 32, 4>(a, target);
+}
+
 template <typename T>
 struct Make {
   using Kernel = void (*)(Arguments<T>);
@@ -142,9 +271,11 @@ cudaError_t run(const RowNorm& n, const Target& target) {
                           n.epsilon,
                           n.centered,
                           n.parameter_dtype == DType::kF32,
+                          n.constant_parameters,
                           per_channel,
                           Divisor(per_channel ? static_cast<int>(n.channel_size) : 1),
                           Divisor(per_channel ? static_cast<int>(n.channels / n.row_channels) : 1)};
+  if (aligned && !per_channel && n.length * static_cast<int64_t>(sizeof(T)) <= 128 * 16) return run_short<T>(a, target);
   typename Make<T>::Kernel kernel = nullptr;
   const RowPlan plan = plan_rows<T, Make<T>>(n.rows, n.length, aligned, &kernel);
   return launch(target, kernel, dim3(static_cast<unsigned>(plan.blocks)), plan.threads, 0, 1, a);

@@ -27,6 +27,7 @@ struct RowNorm {
   // those of an image. 0: they are one number per element of a row.
   int64_t channel_size = 0, row_channels = 0, channels = 0;
   float epsilon = 1e-5f;
+  bool constant_parameters = false;  // no kernel has written scale and bias: they are read before others have ended
 
   const void* x = nullptr;
   const void* scale = nullptr;  // or null

@@ -132,6 +132,8 @@ class NormKernel final : public gpu::GpuKernel {
     p_.rows = x.shape.count(0, axis);
     p_.length = tail.count();
     p_.epsilon = static_cast<float>(node.attrs.f("epsilon", 1e-5));
+    p_.constant_parameters =
+        (!has_input(node, 1) || !parameters_.reads(1)) && (!has_input(node, 2) || !parameters_.reads(2));
     return ok();
   }
   Status enqueue(const RunContext& context, gpu::Stream& stream) override {
