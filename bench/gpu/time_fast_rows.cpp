@@ -29,6 +29,7 @@ void time_norm(int64_t rows, int64_t length, bool centered) {
   Memory x(static_cast<size_t>(rows * length) * 2), y(x.bytes()), p(static_cast<size_t>(length) * 4);
   RowNorm n;
   n.dtype = DType::kF16, n.rows = rows, n.length = length, n.centered = centered, n.x = x.at(), n.y = y.at();
+  n.constant_parameters = true;
   n.scale = p.at();
   n.bias = centered ? p.at() : nullptr;
   line((centered ? "LayerNorm " : "RMSNorm ") + std::to_string(rows) + "x" + std::to_string(length),
@@ -63,17 +64,19 @@ void time_attention(int batch, int kv, int group, int rows, int keys, int size, 
   Target target;
   Memory workspace(static_cast<size_t>(attention_workspace(a, target)) + 16);
   a.q = q.at(), a.out = y.at(), a.workspace = workspace.at();
-  const double us = time_of(std::max(copies, 6), [&](int i, const Target& t) {
-    a.k = k.at(static_cast<size_t>(i % copies) * k_count * element);
-    a.v = v.at(static_cast<size_t>(i % copies) * k_count * element);
-    return attention(a, t);
-  });
-  const double pairs = causal >= 0 && rows > 1 ? 0.5 * rows * keys : static_cast<double>(rows) * keys;
-  line(std::string("attention ") + (dtype == DType::kF32 ? "f32 " : "") + std::to_string(batch) + "x" +
-           std::to_string(kv) + "x" + std::to_string(group) + " " + std::to_string(rows) + " on " +
-           std::to_string(keys) + " of " + std::to_string(size) + (causal >= 0 ? " causal " : " ") +
-           attention_scheme(a, target),
-       us, static_cast<double>((q_count + k_count) * 2 * element), 4.0 * batch * heads * pairs * size);
+  for (a.scheme = 0; a.scheme < attention_schemes(a, target); ++a.scheme) {
+    const double us = time_of(std::max(copies, 6), [&](int i, const Target& t) {
+      a.k = k.at(static_cast<size_t>(i % copies) * k_count * element);
+      a.v = v.at(static_cast<size_t>(i % copies) * k_count * element);
+      return attention(a, t);
+    });
+    const double pairs = causal >= 0 && rows > 1 ? 0.5 * rows * keys : static_cast<double>(rows) * keys;
+    line(std::string("attention ") + (dtype == DType::kF32 ? "f32 " : "") + std::to_string(batch) + "x" +
+             std::to_string(kv) + "x" + std::to_string(group) + " " + std::to_string(rows) + " on " +
+             std::to_string(keys) + " of " + std::to_string(size) + (causal >= 0 ? " causal " : " ") +
+             attention_scheme(a, target),
+         us, static_cast<double>((q_count + k_count) * 2 * element), 4.0 * batch * heads * pairs * size);
+  }
 }
 
 }  // namespace

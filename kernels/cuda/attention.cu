@@ -2,6 +2,7 @@
 #include "kernels/cuda/attention.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "kernels/cuda/attention_score.cuh"
 
@@ -77,6 +78,14 @@ bool on_tensor_cores(const Attention& p, const Target& target) {
          is_even(p.v, p.v_place, p.batch_rank) && is_even(p.out, p.out_place, p.batch_rank);
 }
 
+// The rows of a block in the ways that attention_wide.cu computes, measured on Hopper only.
+constexpr int kWideRows[] = {112, 128, 64};
+
+bool fits_wide(const Attention& p, const Target& target) {
+  return on_tensor_cores(p, target) && target.capability == 90 && p.depth == 64 && p.width == 64 && p.masks == 0 &&
+         p.causal < 0 && p.rows >= 64 && p.scale > 0.0f;
+}
+
 int64_t items_of(const Attention& p) {
   int64_t items = 1;
   for (int d = 0; d < p.batch_rank; ++d) items *= p.batch[d];
@@ -136,6 +145,14 @@ AttentionPlan plan_attention(const Attention& p, const Target& target) {
   plan.group = group_of(p);
   plan.items = static_cast<int>(items_of(p));
   const int rows = p.rows * plan.group;
+  if (p.scheme > 0 && p.scheme < attention_schemes(p, target)) {
+    plan.scheme = AttentionScheme::kWide;
+    plan.block_rows = kWideRows[p.scheme - 1];
+    plan.blocks = ceil_div(rows, plan.block_rows);
+    plan.splits = 1;
+    plan.split_keys = p.keys;
+    return plan;
+  }
   // A multiprocessor holds two blocks or more.
   const int64_t full = target.multiprocessors;
   if (!on_tensor_cores(p, target)) {
@@ -176,8 +193,14 @@ int64_t attention_workspace(const Attention& p, const Target& target) {
   return static_cast<int64_t>(plan.items) * plan.splits * p.rows * plan.group * (p.width + 2) * 4;
 }
 
+int attention_schemes(const Attention& p, const Target& target) {
+  return fits_wide(p, target) ? 1 + static_cast<int>(std::size(kWideRows)) : 1;
+}
+
 const char* attention_scheme(const Attention& p, const Target& target) {
   const AttentionPlan plan = plan_attention(p, target);
+  if (plan.scheme == AttentionScheme::kWide)
+    return plan.block_rows == 112 ? "wide_112" : plan.block_rows == 128 ? "wide_128" : "wide_64";
   if (plan.scheme == AttentionScheme::kFma) return plan.splits > 1 ? "fma_split" : "fma";
   if (plan.splits > 1) return "tensor_split";
   return plan.scheme == AttentionScheme::kTensorRows ? "tensor_rows" : "tensor_keys";
@@ -191,6 +214,8 @@ cudaError_t attention(const Attention& p, const Target& target) {
   cudaError_t error = cudaSuccess;
   if (plan.scheme == AttentionScheme::kFma) {
     error = launch_attention_fma(plan, a, p.dtype, target);
+  } else if (plan.scheme == AttentionScheme::kWide) {
+    error = launch_attention_wide(plan, a, p.dtype, target);
   } else {
     error = p.dtype == DType::kF16 ? launch_attention_f16(plan, a, target) : launch_attention_bf16(plan, a, target);
   }

@@ -40,6 +40,7 @@ struct Attention {
   bool keep = true;
   int causal = -1;  // row i sees the first i + 1 + causal keys; -1: all
   ZeroRows zero_rows = ZeroRows::kNone;
+  int scheme = 0;  // which of attention_schemes()
 
   const void* q = nullptr;
   const void* k = nullptr;
@@ -52,7 +53,10 @@ struct Attention {
 bool attention_fits(const Attention& problem, const Target& target);
 int64_t attention_workspace(const Attention& problem, const Target& target);
 cudaError_t attention(const Attention& problem, const Target& target);
-// Which kernel it is: "tensor_rows", "tensor_keys", "tensor_split", "fma", "fma_split".
+// How many ways there are; the first one is there for all sizes.
+int attention_schemes(const Attention& problem, const Target& target);
+// Which kernel it is: "tensor_rows", "tensor_keys", "tensor_split", "fma", "fma_split", "wide_" and the rows of a
+// block.
 const char* attention_scheme(const Attention& problem, const Target& target);
 
 // Keys and values behind those of the past: out = [past, fresh] for each head.

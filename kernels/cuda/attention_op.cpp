@@ -53,7 +53,10 @@ struct Launch {
   int64_t mask_offsets[kMostMasks] = {};
   bool is_empty = false, has_no_keys = false;
   int64_t reserved = 0;
+  int schemes = 1;
+  Target planned;
 
+  std::string name() const { return is_empty || has_no_keys ? "" : attention_scheme(p, planned); }
   Status reshape(const NodeContext& node, int64_t* workspace) {
     is_empty = node.out[0]->count() == 0;
     has_no_keys = p.keys == 0;
@@ -61,9 +64,10 @@ struct Launch {
     if (is_empty || has_no_keys) return ok();
     Attention placed = p;
     place(&placed, nullptr, nullptr, nullptr, nullptr);
-    const Target target = planning_target(node);
-    if (!attention_fits(placed, target)) return fail(Code::kUnsupported, "attention of this size");
-    *workspace = reserved = attention_workspace(placed, target);
+    planned = planning_target(node);
+    if (!attention_fits(placed, planned)) return fail(Code::kUnsupported, "attention of this size");
+    *workspace = reserved = attention_workspace(placed, planned);  // of the first way: the others take none
+    schemes = attention_schemes(placed, planned);
     return ok();
   }
   void place(Attention* to, const void* q, const void* k, const void* v, void* out) const {
@@ -151,21 +155,23 @@ class FusedAttention final : public gpu::GpuKernel {
       p.mask[m].place = place_of(attrs.ints(("mask" + std::to_string(m)).c_str()), &launch_.mask_offsets[m]);
     p.masks = static_cast<int>(node.in.size()) - 3;
     masks_.resize(static_cast<size_t>(p.masks));
-    profile_ = {"", int64_t{1} * p.rows * p.keys * (p.depth + p.width)};
-    for (int64_t n : batch) profile_.macs *= n;
+    macs_ = int64_t{1} * p.rows * p.keys * (p.depth + p.width);
+    for (int64_t n : batch) macs_ *= n;
     return launch_.reshape(node, workspace);
   }
+  int schemes() const override { return launch_.schemes; }
+  void choose(int scheme) override { launch_.p.scheme = scheme; }
   Status enqueue(const RunContext& context, gpu::Stream& stream) override {
     for (size_t m = 0; m < masks_.size(); ++m) masks_[m] = context.in[3 + m];
     return launch_.enqueue(context.in[0]->data, context.in[1]->data, context.in[2]->data, masks_, context.out[0],
                            context.workspace, stream);
   }
-  Profile profile() const override { return profile_; }
+  Profile profile() const override { return {launch_.name(), macs_}; }
 
  private:
   Launch launch_;
   std::vector<const Tensor*> masks_;
-  Profile profile_;
+  int64_t macs_ = 0;
 };
 
 // Batch, length and size of an operand of so many heads.
@@ -292,7 +298,9 @@ class AttentionOp final : public gpu::GpuKernel {
     return launch_.enqueue(context.in[0]->data, operands[0], operands[1], masks_, context.out[0], context.workspace,
                            stream);
   }
-  Profile profile() const override { return {keeps_ ? "with_cache" : "", macs_}; }
+  int schemes() const override { return launch_.schemes; }
+  void choose(int scheme) override { launch_.p.scheme = scheme; }
+  Profile profile() const override { return {launch_.name() + (keeps_ ? "_with_cache" : ""), macs_}; }
 
  private:
   struct Kept {  // keys or values, with those of the past

@@ -30,7 +30,7 @@ struct AttentionArguments {
   int splits, split_keys;  // keys of each split, a multiple of a tile's
 };
 
-enum class AttentionScheme : uint8_t { kTensorRows, kTensorKeys, kFma };
+enum class AttentionScheme : uint8_t { kTensorRows, kTensorKeys, kWide, kFma };
 
 struct AttentionPlan {
   AttentionScheme scheme;
@@ -45,6 +45,8 @@ AttentionPlan plan_attention(const Attention& problem, const Target& target);
 cudaError_t launch_attention_f16(const AttentionPlan& plan, const AttentionArguments& a, const Target& target);
 cudaError_t launch_attention_bf16(const AttentionPlan& plan, const AttentionArguments& a, const Target& target);
 // `dtype`: of the operands.
+cudaError_t launch_attention_wide(const AttentionPlan& plan, const AttentionArguments& a, DType dtype,
+                                  const Target& target);
 cudaError_t launch_attention_fma(const AttentionPlan& plan, const AttentionArguments& a, DType dtype,
                                  const Target& target);
 

@@ -129,18 +129,21 @@ void check_attention(Report& report, Random& random, const Case& s, DType dtype)
         }
       }
   const Target target = make_target(true);
-  const std::string what = std::string("attention ") + name_of(dtype) + " " + attention_scheme(a, target) + " batch " +
-                           std::to_string(s.batch) + "x" + std::to_string(s.kv) + "x" + std::to_string(s.group) + " " +
-                           std::to_string(s.rows) + " rows " + std::to_string(s.keys) + " keys " +
-                           std::to_string(s.depth) + "/" + std::to_string(s.width) + " mask " +
-                           std::to_string(static_cast<int>(s.mask)) + " causal " + std::to_string(s.causal);
-  Buffer out(dtype, want.value.size());
-  Buffer workspace(DType::kF32, static_cast<size_t>(attention_workspace(a, target)) / 4);
-  a.out = out.data(), a.workspace = workspace.data();
-  report.success(what, attention(a, target));
-  report.compare(what, dtype, out.read(), want);
-  report.guards(what, out);
-  report.guards(what, workspace);
+  for (a.scheme = 0; a.scheme < attention_schemes(a, target); ++a.scheme) {
+    const std::string what = std::string("attention ") + name_of(dtype) + " " + attention_scheme(a, target) +
+                             " batch " + std::to_string(s.batch) + "x" + std::to_string(s.kv) + "x" +
+                             std::to_string(s.group) + " " + std::to_string(s.rows) + " rows " +
+                             std::to_string(s.keys) + " keys " + std::to_string(s.depth) + "/" +
+                             std::to_string(s.width) + " mask " + std::to_string(static_cast<int>(s.mask)) +
+                             " causal " + std::to_string(s.causal);
+    Buffer out(dtype, want.value.size());
+    Buffer workspace(DType::kF32, static_cast<size_t>(attention_workspace(a, target)) / 4);
+    a.out = out.data(), a.workspace = workspace.data();
+    report.success(what, attention(a, target));
+    report.compare(what, dtype, out.read(), want);
+    report.guards(what, out);
+    report.guards(what, workspace);
+  }
 }
 
 void check_all_attention(Report& report, Random& random) {
@@ -148,6 +151,12 @@ void check_all_attention(Report& report, Random& random) {
   const Case cases[] = {
       {1, 6, 1, 197, 197, 64, 64, true, -1, Mask::kNone, Zero::kNone, false},
       {4, 12, 1, 197, 197, 64, 64, true, -1, Mask::kNone, Zero::kNone, false},
+      {1, 2, 1, 64, 5, 64, 64, true, -1, Mask::kNone, Zero::kNone, false},
+      {1, 3, 1, 65, 64, 64, 64, false, -1, Mask::kNone, Zero::kEmpty, false},
+      {2, 1, 3, 128, 257, 64, 64, true, -1, Mask::kNone, Zero::kNone, false},
+      {2, 2, 2, 113, 700, 64, 64, false, -1, Mask::kNone, Zero::kNan, false},
+      {1, 1, 1, 300, 16, 64, 64, true, -1, Mask::kNone, Zero::kNone, false},
+      {1, 1, 1, 129, 129, 64, 64, true, -1, Mask::kNone, Zero::kNone, false},
       {2, 3, 1, 71, 71, 32, 32, false, 0, Mask::kNone, Zero::kNone, false},
       {1, 2, 4, 70, 131, 128, 128, false, 61, Mask::kNone, Zero::kNone, false},
       {1, 2, 1, 37, 67, 40, 40, true, -1, Mask::kNone, Zero::kNone, false},
