@@ -101,14 +101,15 @@ bool OperandViews::step(int id, int v, View* view) const {
   return false;
 }
 
-View OperandViews::view(int v, bool scaled) const {
+View OperandViews::view(int v, bool scaled, int depth) const {
+  constexpr int kMostMoves = 64;
   const int maker = graph_.maker(v);
-  if (maker < 0 || graph_.node(maker).op == nullptr || graph_.is_constant(v)) return base(v);
+  if (depth == kMostMoves || maker < 0 || graph_.node(maker).op == nullptr || graph_.is_constant(v)) return base(v);
   const PlanNode& node = graph_.node(maker);
   int of = -1;
   double factor = 1;
   if (scaled && is_scaling(maker, &of, &factor)) {
-    View result = view(of, scaled);
+    View result = view(of, scaled, depth + 1);
     result.scale *= factor;
     return result;
   }
@@ -118,7 +119,7 @@ View OperandViews::view(int v, bool scaled) const {
       graph_.type(node.in[0]).dtype != graph_.type(v).dtype)
     return base(v);
   if (graph_.type(v).count() == 0 || graph_.type(node.in[0]).count() == 0) return base(v);
-  View result = view(node.in[0], scaled);
+  View result = view(node.in[0], scaled, depth + 1);
   return step(maker, v, &result) ? result : base(v);
 }
 

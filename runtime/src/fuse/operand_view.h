@@ -25,7 +25,7 @@ class OperandViews {
   // A value as it is.
   View base(int v) const;
   // A value as it lies in the one that it is made from, by moves and, where these are allowed, scales alone.
-  View view(int v, bool scaled) const;
+  View view(int v, bool scaled, int depth = 0) const;
   // An operand of a product, repeated to the product's batch. Its two matrix dims, the last ones, have one stride each.
   std::optional<View> matrix(int v, const Shape& batch, bool transposed, bool scaled) const;
   // Where the value goes: to the end of what moves it about, as long as the strides of its dims are of a form that is

@@ -1,7 +1,9 @@
-"""Sizes at which the arithmetic of a kernel ends: of floats above 2^24, and of products above 2^63."""
+"""Sizes at which a kernel or a plan ends: floats above 2^24, products above 2^63, chains longer than the stack."""
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -66,3 +68,23 @@ def test_what_unique_takes_beside_its_tensors_counts() -> None:
             np.ones(1, np.uint8),
             max_memory=64 << 20,
         )
+
+
+def test_an_operand_of_attention_that_is_moved_thousands_of_times() -> None:
+    """What moves it is read through, but not to any depth."""
+    graph = Graph()
+    b = Builder(graph)
+    q, k, v = (graph.add_param(TensorType(DType.F32, (2, 4, 4))) for _ in range(3))
+    x = q
+    for _ in range(6000):
+        x = b.Transpose(x, perm=(1, 0, 2))
+    scores = b.Softmax(b.MatMul(x, b.Transpose(k, perm=(0, 2, 1))), axis=-1)
+    graph.outputs = [b.MatMul(scores, v)]
+    file, ones = encode(model_of(graph)), np.ones((2, 4, 4), np.float32)
+    before = threading.stack_size(512 << 10)
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            got = thread.submit(lambda: minnow.load(file).run({f"in{i}": ones for i in range(3)})["out0"]).result()
+    finally:
+        threading.stack_size(before)
+    np.testing.assert_allclose(got, ones, rtol=1e-6)
