@@ -31,10 +31,19 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in lines) + "\n"
 
 
+def _names_in(*sources: Path) -> set[str]:
+    """What C++ sources quote, outside of comments: among that, the ops that they register kernels for."""
+    return {name for s in sources for name in re.findall(r'"([A-Za-z0-9]+)"', re.sub(r"//.*", "", s.read_text()))}
+
+
 def ops() -> str:
     """Every op of the IR."""
     from minnow.schema.ops import all_ops
 
+    kernels = ROOT / "kernels"
+    on_host = kernels / "gpu" / "on_host.cpp"
+    on_gpus = _names_in(*(kernels / "gpu").rglob("*.cpp")) - _names_in(on_host)
+    on_cuda = _names_in(*(kernels / "cuda").rglob("*.cpp"))
     rows = []
     for op in all_ops():
         operands = ", ".join(
@@ -42,13 +51,19 @@ def ops() -> str:
         )
         attrs = ", ".join(a.name if a.required else f"{a.name}={a.default!r}" for a in op.attrs.values())
         text = op.doc.partition("\n\n")[0].replace("\n", " ")
-        rows.append([f"`{op.name}`", f"`{operands}`", f"`{attrs}`" if attrs else "", "yes" if op.mnn else "", text])
+        gpu = "own" if op.name in on_cuda else "yes" if op.name in on_gpus else ""
+        mnn = "yes" if op.mnn else ""
+        rows.append([f"`{op.name}`", f"`{operands}`", f"`{attrs}`" if attrs else "", mnn, gpu, text])
     text = (
         "# Ops\n\nThe operations of Minnow's graphs. `?` marks optional operands, `*` any number. The column "
         "*MNN* says whether the `.mnn` format defines the op (for the usual types and attributes), so that MNN's own "
-        "runtime can run it; the others are stored in a generic form that only Minnow's engine can run.\n\n"
+        "runtime can run it; the others are stored in a generic form that only Minnow's engine can run. The column "
+        "*GPU* says whether CUDA, Vulkan and OpenCL have a kernel for it, *own* that CUDA has one of its own besides; "
+        "all other ops run on the CPU: their shapes depend on contents, or they are lists, control flow or rare.\n\n"
     )
-    return text + f"{len(rows)} ops.\n\n" + _table(["op", "operands", "attributes", "MNN", "meaning"], rows)
+    count = sum(row[4] != "" for row in rows)
+    head = f"{len(rows)} ops, {count} of them on GPUs.\n\n"
+    return text + head + _table(["op", "operands", "attributes", "MNN", "GPU", "meaning"], rows)
 
 
 def op_types() -> str:
