@@ -1,8 +1,7 @@
 #include "kernels/core/packed.h"
 
-#include <new>
-
 #include "kernels/core/kernel.h"
+#include "kernels/core/status_guard.h"
 
 namespace minnow {
 
@@ -26,7 +25,8 @@ void Packed::make(const NodeContext& node, std::initializer_list<size_t> inputs,
     fill(own_.data());
     data_ = own_.data();
     if (node.accelerator != nullptr) {
-      if (!node.accelerator->upload(data_, bytes, &uploaded_).ok()) throw std::bad_alloc();
+      const Status status = node.accelerator->upload(data_, bytes, &uploaded_);
+      if (!status.ok()) throw StatusError(status);
       own_.clear();
       data_ = uploaded_->data();
     }

@@ -21,7 +21,8 @@ class PackedStore {
 
   virtual ~PackedStore() = default;
   // `bytes` bytes, aligned to 64, that `fill` has written once for this key; they stay as long as the store. Others who
-  // ask for the same key meanwhile wait. `place`: those of lower ones are used earlier. Throws std::bad_alloc.
+  // ask for the same key meanwhile wait. `place`: those of lower ones are used earlier. Throws std::bad_alloc
+  // and StatusError.
   virtual const void* find(const std::string& key, int64_t place, int64_t bytes, Fill fill) = 0;
 };
 

@@ -9,20 +9,12 @@ namespace minnow::cuda {
 
 std::vector<float> host_floats(const Tensor& tensor) {
   const int64_t n = tensor.count();
+  if (tensor.type.dtype == DType::kF32) return {tensor.as<float>(), tensor.as<float>() + n};
   std::vector<float> out(static_cast<size_t>(n));
-  for (int64_t i = 0; i < n; ++i) {
-    float& to = out[static_cast<size_t>(i)];
-    switch (tensor.type.dtype) {
-      case DType::kF16:
-        to = __half2float(static_cast<const __half*>(tensor.data)[i]);
-        break;
-      case DType::kBF16:
-        to = __bfloat162float(static_cast<const __nv_bfloat16*>(tensor.data)[i]);
-        break;
-      default:
-        to = static_cast<const float*>(tensor.data)[i];
-    }
-  }
+  const bool is_f16 = tensor.type.dtype == DType::kF16;
+  for (int64_t i = 0; i < n; ++i)
+    out[static_cast<size_t>(i)] = is_f16 ? __half2float(static_cast<const __half*>(tensor.data)[i])
+                                         : __bfloat162float(static_cast<const __nv_bfloat16*>(tensor.data)[i]);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "kernels/core/program.h"
+#include "kernels/core/status_guard.h"
 #include "kernels/gpu/error_slots.h"
 #include "runtime/src/gpu/tuner.h"
 
@@ -122,7 +123,8 @@ class GpuStore final : public PackedStore {
       Buffer host;
       if (!Buffer::make(bytes, &host).ok()) throw std::bad_alloc();
       fill(host.data());
-      if (!device_.upload(host.data(), bytes, &entry->memory).ok()) throw std::bad_alloc();
+      const Status status = device_.upload(host.data(), bytes, &entry->memory);
+      if (!status.ok()) throw StatusError(status);
     }
     return entry->memory->data();
   }
