@@ -114,13 +114,13 @@ def work(name: str, seconds: float, most: int, seed: int, how: str, folder: Path
     from fuzz.probe import Finding, little_memory, probe
     from fuzz.targets import TARGETS
 
-    target, journal, end = TARGETS[name], Journal(folder), time.monotonic() + seconds
+    target, journal = TARGETS[name], Journal(folder)
     start = [*target.seeds(), *samples.kept(name)]
     if how != "small":
         start += target.more()
     place = tempfile.TemporaryDirectory(prefix="minnow-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
     last = folder / "last"
-    begun = journal.executions
+    begun, end = journal.executions, time.monotonic() + seconds  # to make the first files takes some of them longer
 
     def one(data: bytes) -> None:
         if time.monotonic() > end or (most and journal.executions - begun >= most):

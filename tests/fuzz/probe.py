@@ -115,7 +115,8 @@ class Watch:
         place = os.path.abspath(path)
         writes = isinstance(flags, int) and bool(flags & _WRITING)
         writes = writes or (isinstance(mode, str) and bool(set(mode) & set("wax+")))
-        harmless = place == os.devnull  # which `subprocess.DEVNULL` opens for writing, too
+        # What `subprocess.DEVNULL` opens, for writing too; and "<unknown>", of which Python would show the wrong line.
+        harmless = place == os.devnull or (not writes and os.path.basename(place) == "<unknown>")
         if harmless or place.startswith(self.folder) or (not writes and place.startswith(self.readable)):
             return
         if place.endswith(".pyc") or "__pycache__" in place:
