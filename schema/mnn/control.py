@@ -14,11 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from minnow.schema.errors import FormatError, ModelError
+from minnow.schema.errors import FormatError
 from minnow.schema.ir import DType, Graph, Node, TensorType, Value
 from minnow.schema.mnn.attribute import ENGINE, encode_attributes
 from minnow.schema.ops import Builder
-from minnow.schema.registry.builder import infer_node
 from minnow.schema.registry.op import WireOp
 
 ENDLESS = 2**30
@@ -213,42 +212,6 @@ def decode_loop(wire: WireOp, subgraphs: Subgraphs) -> tuple[list[Any], dict[str
     if cond is not None and cond.data is not None and cond.type.dtype.is_int and cond.data.numpy().all():
         cond = None  # what is written for a loop that goes on
     return [trip, cond, *rest], {"body": graph, "num_carried": carried}, kept
-
-
-def retyped(graph: Graph, operands: Sequence[Any], carried: int = 0) -> None:
-    """Gives the parameters of a subgraph the types of the operands, and its values those that follow.
-
-    Args:
-        carried: so many of the first ones may have other shapes in a later round.
-    """
-    changed = False
-    for i, (param, value) in enumerate(zip(graph.params, operands, strict=True)):
-        if not isinstance(value, Value):
-            continue
-        shape = None if i < carried else value.type.shape
-        type = value.type.with_shape(shape if shape is not None else param.type.shape)
-        changed = changed or type.dtype is not param.type.dtype
-        param.type = type
-    for node in graph if changed else ():
-        if node.op == "Raw" or any(isinstance(a, Graph) for a in node.attrs.values()):
-            continue
-        try:
-            types = infer_node(node)
-        except ModelError:
-            continue  # of shapes that are not known
-        for value, type in zip(node.outputs, types, strict=True):
-            value.type = type
-
-
-def as_condition(b: Builder, condition: Value | None, body: Graph) -> Value | None:
-    """The condition of a Loop as a boolean, which files of MNN's converter do not have; changes the body likewise."""
-    body.params[1].type = body.params[1].type.with_dtype(DType.BOOL)
-    first, *others = body.outputs
-    if first.type.dtype is not DType.BOOL:
-        body.outputs = [Builder(body, origin=b.origin).Cast(first, to=DType.BOOL), *others]
-    if condition is None or condition.type.dtype is DType.BOOL:
-        return condition
-    return b.Cast(condition, to=DType.BOOL)  # type: ignore[no-any-return]
 
 
 def _subgraph(name: Any, subgraphs: Subgraphs) -> Subgraph:

@@ -16,8 +16,9 @@ from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.limit import add_stored
 from minnow.schema.mnn import state, wire
 from minnow.schema.mnn.attribute import ENGINE, decode_attributes
+from minnow.schema.mnn.called import Called, as_condition, same_results, same_state
 from minnow.schema.mnn.container import closed
-from minnow.schema.mnn.control import as_condition, decode_conditional, decode_if, decode_loop, retyped
+from minnow.schema.mnn.control import decode_conditional, decode_if, decode_loop
 from minnow.schema.mnn.layout import FORMS, Layouts, result_type, turned
 from minnow.schema.mnn.side_file import attach, side_path
 from minnow.schema.ops import Builder, Op, WireOp, all_ops, get
@@ -69,13 +70,23 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     source = str(net.get("sourceType", "CAFFE"))
     last = foreign and source in ("TENSORFLOW", "TFLITE")
     origin = "NHWC" if last else "NCHW"
-    for table in net.get("subgraphs", []):
+
+    def add_subgraph(table: Mapping[str, Any], types: Mapping[str, TensorType]) -> None:
         name = table.get("name", "")
         names = _names(table.get("tensors"), f"subgraph '{name}'")
-        origin = "NHWC" if last else "NCHW"
         reader = _Reader(
-            name, names, subgraphs, stored, most, _roundings(table), halves, foreign=foreign, origin=origin
+            name,
+            names,
+            subgraphs,
+            stored,
+            most,
+            _roundings(table),
+            halves,
+            foreign=foreign,
+            origin=origin,
+            called=called,
         )
+        reader.fed = types
         for t in table.get("nodes", []):
             reader.op(t)
         # The inputs of a subgraph are bound by its list, whatever the order of its Input ops.
@@ -89,6 +100,11 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
         subgraphs[name] = _Subgraph(
             reader.graph, [names[i] for i in _list(table.get("inputs"))], [names[i] for i in outputs], reader.size
         )
+
+    # Files of others say nothing of the types of what a subgraph gets: it is read where it is called.
+    called = Called(net.get("subgraphs", []), add_subgraph) if foreign else None
+    for table in () if foreign else net.get("subgraphs", []):
+        add_subgraph(table, {})
     # Of two graphs that compute the same, ours is the one with the integers.
     own = net.get("extraInfo", {}).get("minnow")
     tables = net.get("oplists", []) if own is None else own.get("nodes", [])
@@ -98,7 +114,9 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     given = declared["minnow.inputs"]
     shapes = _static_shapes(net) if foreign else {}
     rounded = _roundings(net) if own is None else {}
-    reader = _Reader("main", names, subgraphs, stored, most, rounded, halves, given, foreign, source, shapes)
+    reader = _Reader(
+        "main", names, subgraphs, stored, most, rounded, halves, given, foreign, source, shapes, called=called
+    )
     for t in tables:
         reader.op(t)
     results: list[str] = net.get("outputName") or reader.unread()
@@ -198,6 +216,7 @@ class _Reader:
         source: str = "",
         shapes: Mapping[int, tuple[int, ...]] | None = None,
         origin: str = "",
+        called: Called | None = None,
     ) -> None:
         # Ops on tensors that are rounded are kept as they stand, and so is what turns the layouts between them.
         self.layouts = Layouts(origin) if foreign and not roundings else None
@@ -210,6 +229,8 @@ class _Reader:
         self.declared = declared or {}
         self.source = source
         self.inner = not source
+        self.called = called
+        self.fed: Mapping[str, TensorType] = {}
         self.shapes = shapes or {}
         self.roundings = roundings
         self.halves = halves
@@ -250,13 +271,15 @@ class _Reader:
         """Adds what one op of the file stands for."""
         inputs = _list(table.get("inputIndexes"))
         outputs = _list(table.get("outputIndexes"))
-        self._count(table)
         where = f"{table.get('type', 'AbsVal')} '{table.get('name', '')}'"
         for i in outputs:
             if i in self.values:
                 raise FormatError(f"tensor '{self.name(i)}' is computed twice", where=where)
         try:
             values = [self.value(i) for i in inputs]
+            if self.called is not None:
+                self.called.read(table, values)
+            self._count(table)
             results = self._placed(table, inputs, values, outputs)
         except MinnowError as e:
             e.where = e.where or where
@@ -282,14 +305,18 @@ class _Reader:
             same = (source == "NHWC") == (dest == "NHWC")
             return [values[0] if same else turned(b, values[0], to_last=dest == "NHWC")]
         placed, operands = self.layouts.operands(b, table, inputs, values)
-        test = operands[0] if kind in ("If", "Select") and operands else None
-        if test is not None and test.type.dtype is not DType.BOOL:
-            operands[0] = b.Cast(test, to=DType.BOOL)
+        first = operands[0] if operands else None
+        if kind in ("If", "Select") and first is not None and first.type.dtype is not DType.BOOL:
+            operands[0] = b.Cast(first, to=DType.BOOL)
+        counts = kind == "Reduction" and table.get("main", {}).get("operation", "SUM") not in ("ANY", "ALL")
+        if counts and first is not None and first.type.dtype is DType.BOOL:
+            operands[0] = b.Cast(first, to=DType.I32)
         return self.layouts.results(b, table, inputs, self._results(placed, operands, outputs))
 
     def _conditional(self, b: Builder, wired: WireOp, names: Sequence[str]) -> Sequence[Value | None]:
         """The results of a loop that asks a graph whether there is another round."""
         loop = decode_conditional(wired, self.subgraphs)
+        same_state(loop.body, len(loop.values))
         test = loop.condition.clone()
         starts = self.graph.absorb(test, dict(zip(test.params, loop.first, strict=True)))[0]
         if starts.type.dtype is not DType.BOOL:
@@ -328,6 +355,8 @@ class _Reader:
             if self.layouts is not None and type.shape:
                 # What the file says of a subgraph's inputs means nothing.
                 type = type.with_shape(None if self.inner else _open_shape(type.shape, self.source))
+            if names[0] in self.fed:
+                return [self.graph.add_param(self.fed[names[0]], names[0])]
             type = type.with_dtype(self._true(type.dtype, names[0]))
             if names[0] in self.declared:
                 known = self.declared[names[0]]
@@ -357,8 +386,8 @@ class _Reader:
             return _raw(b, wired, len(outputs), names, roundings)
         if kind == "If":
             operands, attrs = decode_if(wired, self.subgraphs)
-            for branch in attrs.values() if self.layouts is not None else ():
-                retyped(branch, operands[1:])
+            if self.layouts is not None:
+                same_results(attrs["then_branch"], attrs["else_branch"])
             return b.node("If", operands, attrs, len(outputs), names).outputs
         if wired.main_type == "LoopParam":
             return _raw(b, wired, len(outputs), names)  # of a file with fixed shapes, which is not written again
@@ -369,8 +398,7 @@ class _Reader:
             if self.layouts is not None:
                 operands[1] = as_condition(b, operands[1], attrs["body"])
             if self.layouts is not None:
-                body, carried = attrs["body"], attrs["num_carried"]
-                retyped(body, [body.params[0], body.params[1], *operands[2:]], 2 + carried)
+                same_state(attrs["body"], attrs["num_carried"])
             made = b.node("Loop", operands, attrs, len(kept), [names[i] for i in kept]).outputs
             table_of = dict(zip(kept, made, strict=True))
             return [table_of.get(i) for i in range(len(outputs))]

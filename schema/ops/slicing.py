@@ -273,7 +273,8 @@ def _(wire: WireOp) -> Decoded:
     begin, size = constant(wire, 1), constant(wire, 2)
     if begin is None or size is None:
         return None
-    ends = np.where(size < 0, 2**31 - 1, begin + size).astype(np.int32)
+    to_end = (size < 0) | ((begin < 0) & (begin + size >= 0))
+    ends = np.where(to_end, 2**31 - 1, begin + size).astype(np.int32)
     return (wire.inputs[0], begin.astype(np.int32), ends), {}
 
 
