@@ -350,6 +350,8 @@ class _Reader:
         kind = str(table.get("type", "AbsVal"))
         main = table.get("main", {})
         names = [self.name(i) for i in outputs]
+        if not names and kind in ("Input", "Const", "TrainableParam", "Range"):
+            raise FormatError(f"an op of type {kind} has no output")
         if kind == "Input":
             type = _input_type(main)
             if self.layouts is not None and type.shape:

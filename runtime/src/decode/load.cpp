@@ -284,7 +284,8 @@ class Loader {
     add_values(main_names(net), &graph);
     const Decoder::Ops& ops = main_ops(net);
     MINNOW_RETURN_IF_ERROR(check_indices(ops, graph.values.size()));
-    if (net.usage() == wire::Usage::INFERENCE_STATIC && net.extraTensorDescribe() != nullptr)
+    if (own_graph(net) == nullptr && net.usage() == wire::Usage::INFERENCE_STATIC &&
+        net.extraTensorDescribe() != nullptr)
       for (const wire::TensorDescribe* tensor : *net.extraTensorDescribe())
         file_.described.emplace(tensor->index(), tensor);
     Decoder decoder(file_, &graph);

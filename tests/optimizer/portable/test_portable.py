@@ -185,6 +185,17 @@ def test_an_empty_graph_is_refused(missing: str) -> None:
         decode(wire.write(net))
 
 
+@pytest.mark.parametrize("kind", ["Input", "Const"])
+def test_an_op_without_output_is_refused(kind: str) -> None:
+    net = wire.read(encode(optimized(layer())))
+    op = next(op for op in net["extraInfo"]["minnow"]["nodes"] if op["type"] == kind)
+    op["outputIndexes"] = np.zeros(0, np.int32)
+    with pytest.raises(FormatError, match=f"an op of type {kind} has no output"):
+        decode(wire.write(net))
+    with pytest.raises(FormatError):
+        minnow.load(wire.write(net))
+
+
 def test_what_has_no_form_is_named() -> None:
     graph = parse("graph g(%x: i8[3]) {\n %y: i8[3] = Neg(%x)\n return %y\n}")
     with pytest.raises(NoFormError, match="Neg of small integers"):
