@@ -125,7 +125,8 @@ def factor_of(t: Translation, multiplier: Value, shift: Value) -> Value:
 def requantize(t: Translation, node: Node) -> None:
     x, multiplier, shift = (node.input(i) for i in range(3))
     if x.type.dtype is not DType.I32:
-        raise NoFormError("Requantize of i64")
+        _requantize_long(t, node)
+        return
     if not _may_wrap(t, x, shift):
         scaled(t, node, t.floats(x), multiplier, shift)
         return
@@ -136,6 +137,34 @@ def requantize(t: Translation, node: Node) -> None:
         left, right = (t.b.const(f(shift.array, 0).astype(np.int32)) for f in (np.maximum, np.minimum))
     shifted = t.b.BitShift(t.value(x), left, direction="LEFT")
     _ended(t, node, t.b.Mul(t.b.Cast(shifted, to=DType.F32), factor_of(t, multiplier, right)))
+
+
+def _requantize_long(t: Translation, node: Node) -> None:
+    """Sums of i64, whose factors have 15 bits: in floats, these have more bits than the result."""
+    x, multiplier, shift = node.input(0), node.input(1).array, node.input(2).array
+    if multiplier is None or shift is None or node.output.type.dtype is DType.I32:
+        raise NoFormError("Requantize of i64 to i32, or by computed factors")
+    wide = multiplier.astype(np.int64)
+    reduced = np.where(wide < 0x7FFF0000, (wide + (1 << 15)) >> 16, 0x7FFF)
+    factor = reduced * 2.0 ** (shift.astype(np.float64) - 15)
+    _ended(t, node, t.b.Mul(_long(t, x), factor.astype(np.float32)))
+
+
+def _long(t: Translation, x: Value) -> Value:
+    """Sums of i64 as floats: how they are made of narrower integers, done with floats."""
+    maker = x.producer
+    if x.array is not None:
+        return t.b.const(x.array.astype(np.float32))
+    if x.type.dtype is not DType.I64:
+        return t.floats(x)
+    # op list: what sums of more than 32 bits are made of
+    if maker is None or maker.op not in ("Add", "Sub", "Mul", "Cast", "Reshape", "Transpose"):
+        raise NoFormError("Requantize of i64 that is no sum of narrower integers")
+    first = _long(t, maker.input(0))
+    if maker.op == "Cast":
+        return first
+    rest = [t.value(v) if maker.op == "Reshape" else _long(t, v) for v in maker.inputs[1:] if v is not None]
+    return t.b.node(maker.op, [first, *rest], maker.attrs).output
 
 
 def _may_wrap(t: Translation, x: Value, shift: Value) -> bool:
