@@ -33,12 +33,11 @@ def run(job: Path) -> None:
     np.savez(job / "results.npz", *map(read, plain))
 
 
-def given(array: np.ndarray) -> expr.Var:
-    """An input. int8 cannot be given directly, only made by a cast."""
-    code = CODES[array.dtype.name]
-    if array.dtype == np.int8:
-        return expr.cast(given(array.astype(np.int32)), code)
-    return expr.const(array, list(array.shape), expr.NCHW, code)
+def given(array: np.ndarray, layout: int = expr.NCHW, packed: bool = False) -> expr.Var:
+    """An input, `packed` in channel blocks. Of 8-bit integers MNN takes no arrays, but their bytes."""
+    data = array.tobytes() if array.dtype == np.int8 else array
+    var = expr.const(data, list(array.shape), layout, CODES[array.dtype.name])
+    return expr.convert(var, expr.NC4HW4) if packed else var
 
 
 def read(result: expr.Var) -> np.ndarray:

@@ -12,13 +12,14 @@ import mnn_oracle
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from mnn_suite.case import op_model
 from random_graphs import graphs, model_of
 from rewriting import inputs_for, run
 from sampling import chosen, one_in, some_of
 
 from minnow.optimizer import optimize
-from minnow.schema.ir import DType, Graph, Model, TensorType, Value
-from minnow.schema.ops import Builder, Op, Sample, Trait, all_ops, get
+from minnow.schema.ir import DType, Graph, Model
+from minnow.schema.ops import Op, Sample, Trait, all_ops, get
 
 pytestmark = mnn_oracle.needs_mnn
 
@@ -27,25 +28,11 @@ _TYPES = {DType.F32, DType.I32, DType.I64, DType.BOOL}
 
 
 def _model(op: Op, sample: Sample, constant: bool) -> tuple[Model, dict[str, Array]] | None:
-    """One node of the op; the operands behind the first are constants, or all are inputs."""
-    graph = Graph("main")
-    operands: list[Value | None] = []
-    feed: dict[str, Array] = {}
-    for i, array in enumerate(sample.inputs):
-        if array is None:
-            operands.append(None)
-        elif i and constant:
-            operands.append(Value.constant(array))
-        else:
-            operands.append(graph.add_param(TensorType(DType.of(array.dtype), array.shape), f"in{i}"))
-            feed[f"in{i}"] = array
+    """The op alone, legalized, and its inputs; None where MNN does not run it, or where nothing is an input."""
+    feed = {f"in{i}": a for i, a in enumerate(sample.inputs) if a is not None and not (i and constant)}
     if not feed or (constant and len(feed) == len(sample.inputs)):
         return None
-    attrs = {k: v.clone() if isinstance(v, Graph) else v for k, v in sample.attrs.items()}
-    graph.outputs = list(Builder(graph).node(op, operands, attrs, sample.n_outputs).outputs)
-    model = Model(graph)
-    model.inputs = [(p.name, p.type) for p in graph.params]
-    model.outputs = [(f"out{i}", v.type) for i, v in enumerate(graph.outputs)]
+    model = op_model(op, sample, constant)
     optimize(model, 0)
     return None if model.notices else (model, feed)
 

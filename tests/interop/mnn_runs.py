@@ -16,9 +16,10 @@ import MNN.expr as expr
 import MNN.nn as nn
 import numpy as np
 
-WINOGRAD_MEMORY_LEVEL = 3
+sys.path.insert(0, str(Path(__file__).parents[1] / "e2e"))
+from mnn_worker import WINOGRAD_MEMORY_LEVEL, given, read
+
 SECONDS = 60
-CODES = {"float32": expr.float, "int32": expr.int, "uint8": expr.uint8, "int8": expr.int8}
 LAYOUTS = {"NCHW": expr.NCHW, "NHWC": expr.NHWC, "NC4HW4": expr.NC4HW4}
 
 
@@ -34,21 +35,6 @@ def run(job: Path) -> None:
     results = results if isinstance(results, list) else [results]
     plain = [expr.convert(r, layout) if r.data_format == expr.NC4HW4 else r for r in results]
     np.savez(job / "mnn.npz", *map(read, plain))
-
-
-def given(array: np.ndarray, layout: int, packed: bool) -> expr.Var:
-    # Of 8-bit integers it takes no arrays.
-    data = array.tobytes() if array.dtype == np.int8 else array
-    var = expr.const(data, list(array.shape), layout, CODES[array.dtype.name])
-    return expr.convert(var, expr.NC4HW4) if packed else var
-
-
-def read(result: expr.Var) -> np.ndarray:
-    """Its numbers. Reading an empty tensor fails, and gives flat numbers for others; shapes settle while reading."""
-    if 0 in result.shape:
-        return np.zeros(result.shape, np.float32)
-    numbers = np.array(result.read())
-    return numbers.reshape(result.shape)
 
 
 if __name__ == "__main__":

@@ -117,11 +117,12 @@ def op_cases(ops: Iterable[Op] | None = None) -> Iterator[Case]:
             for constant in (False, True):
                 feed = {f"in{i}": a for i, a in enumerate(sample.inputs) if a is not None and not (i and constant)}
                 if feed and not (constant and len(feed) == len(sample.inputs)):
-                    made = partial(_op_model, op, sample, constant)
+                    made = partial(op_model, op, sample, constant)
                     yield Case(f"{op.name} {number}{' constant' if constant else ''}", made, feed, expected)
 
 
-def _op_model(op: Op, sample: Sample, constant: bool) -> Model:
+def op_model(op: Op, sample: Sample, constant: bool) -> Model:
+    """One node of the op, not optimized; the operands behind the first are constants, or all are inputs."""
     graph = Graph("main")
     operands: list[Value | None] = []
     for i, array in enumerate(sample.inputs):
