@@ -478,7 +478,7 @@ def mnn_runtime() -> str:
         "## Limits that depend on numbers\n\n"
         "MNN's kernels make numbers of NaN and infinities, or lose them. A conversion counts the nodes that "
         "this and other limits concern, and its JSON lists them under `limits`. They do not keep `--strict-target` "
-        " from writing the file.\n\n"
+        "from writing the file.\n\n"
         "## What was measured\n\nThe files of all suites in the runtime of MNN 3.6.1, on the CPU, compared with "
         "Minnow's engine.\n\n"
         "- *same*: the numbers are the same; of a second graph, beside them by a step at most\n"
