@@ -122,18 +122,29 @@ class Tensor : public minnow_tensor {
   explicit Tensor(const minnow_tensor& tensor) : minnow_tensor(tensor) {}
 
   Span<const std::int64_t> sizes() const { return {shape, static_cast<std::size_t>(rank)}; }
+  // Throws Error(MINNOW_USAGE) where that cannot be a shape.
+  void set_sizes(Span<const std::int64_t> sizes) {
+    if (sizes.size() > MINNOW_MAX_RANK) throw Error(MINNOW_USAGE, "a tensor has too many axes");
+    std::int64_t most = INT64_MAX;
+    for (std::int64_t size : sizes) {
+      if (size < 0 || size > most) throw Error(MINNOW_USAGE, "a size of a tensor is below 0 or too large");
+      if (size > 0) most /= size;
+    }
+    rank = 0;
+    for (std::int64_t size : sizes) shape[rank++] = size;
+  }
   std::size_t count() const {
     std::size_t n = 1;
     for (std::int64_t size : sizes()) n *= static_cast<std::size_t>(size);
     return n;
   }
-  // Its elements. Throws Error(MINNOW_USAGE) where they are of another type.
+  // Its elements, none where it is missing. Throws Error(MINNOW_USAGE) where they are of another type.
   template <typename T>
   Span<T> data() const {
     if (dtype != dtype_of<T>())
       throw Error(MINNOW_USAGE, std::string("tensor '") + (name == nullptr ? "" : name) + "' has the type " +
                                     std::to_string(dtype) + ", not " + std::to_string(dtype_of<T>()));
-    return {static_cast<T*>(minnow_tensor::data), count()};
+    return {static_cast<T*>(minnow_tensor::data), minnow_tensor::data == nullptr ? 0 : count()};
   }
 };
 
@@ -145,8 +156,7 @@ Tensor tensor(const char* name, Container&& elements, std::initializer_list<std:
   Tensor made;
   made.name = name;
   made.dtype = dtype_of<Element>();
-  if (shape.size() > MINNOW_MAX_RANK) throw Error(MINNOW_USAGE, "a tensor has too many axes");
-  for (std::int64_t size : shape) made.shape[made.rank++] = size;
+  made.set_sizes({shape.begin(), shape.size()});
   made.minnow_tensor::data = const_cast<void*>(static_cast<const void*>(elements.data()));
   if (made.count() != elements.size())
     throw Error(MINNOW_USAGE, std::string("tensor '") + (name == nullptr ? "" : name) + "' has " +
@@ -160,7 +170,7 @@ inline Tensor shape_of(const char* name, minnow_dtype dtype, std::initializer_li
   Tensor made;
   made.name = name;
   made.dtype = dtype;
-  for (std::int64_t size : shape) made.shape[made.rank++] = size;
+  made.set_sizes({shape.begin(), shape.size()});
   return made;
 }
 
@@ -216,10 +226,16 @@ class Node {
   bool has_run() const { return node_.outputs != nullptr; }
   std::size_t num_inputs() const { return node_.num_inputs; }
   std::size_t num_outputs() const { return node_.num_outputs; }
-  Tensor input(std::size_t i) const { return Tensor(node_.inputs[i]); }
-  Tensor output(std::size_t i) const { return Tensor(node_.outputs[i]); }  // after it has run
+  // Both throw Error(MINNOW_USAGE) where there is none.
+  Tensor input(std::size_t i) const { return at(node_.inputs, node_.num_inputs, i); }
+  Tensor output(std::size_t i) const { return at(node_.outputs, node_.num_outputs, i); }  // after it has run
 
  private:
+  static Tensor at(const minnow_tensor* tensors, std::size_t count, std::size_t i) {
+    if (i >= count) throw Error(MINNOW_USAGE, "the node has no tensor " + std::to_string(i));
+    return Tensor(tensors[i]);
+  }
+
   const minnow_node& node_;
 };
 
