@@ -114,133 +114,133 @@ __global__ void __launch_bounds__(block ? 1024 : 32 * kWarpRows) norm_kernel(con
   each([&](float* piece, int at) { write<T, V>(a, y, place.row, at, piece, mean, factor); });
 }
 
-// The sum over the L lanes that make a row.
-template <int L>
-__device__ __forceinline__ float sum_of(float v) {
+// V neighbors in memory, which is aligned to them, as floats; nothing is read where it is not `there`.
+template <typename T, int V>
+__device__ __forceinline__ void load_row(const T* from, bool there, float* v) {
+  if constexpr (V * sizeof(T) == 8) {
+    uint2 raw = make_uint2(0, 0);
+    if (there) raw = *reinterpret_cast<const uint2*>(from);
+    const float2 low = pair_to_floats(raw.x, T()), high = pair_to_floats(raw.y, T());
+    v[0] = low.x, v[1] = low.y, v[2] = high.x, v[3] = high.y;
+  } else {
 #pragma unroll
-  for (int o = L / 2; o > 0; o >>= 1) v += __shfl_xor_sync(0xffffffffu, v, o);
-  return v;
+    for (int e = 0; e < V; ++e) v[e] = 0.0f;
+    if (there) load_some<T, V>(from, v);
+  }
 }
-
-// 16 bytes of memory as floats.
-template <typename T>
-__device__ __forceinline__ void widen(const uint4& raw, float* v) {
-  const uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
+template <typename T, int V>
+__device__ __forceinline__ void store_row(T* to, const float* v) {
+  if constexpr (V * sizeof(T) == 8) {
+    *reinterpret_cast<uint2*>(to) = make_uint2(floats_to_pair(v[0], v[1], T()), floats_to_pair(v[2], v[3], T()));
+  } else {
+    store_some<T, V>(to, v);
+  }
+}
+template <typename T, int V>
+__device__ __forceinline__ void load_short_parameter(const Arguments<T>& a, const void* from, int at, float* v) {
+  if (a.wide_parameters) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if constexpr (kIsF32<T>) {
-      v[i] = __uint_as_float(words[i]);
-    } else {
-      const float2 pair = pair_to_floats(words[i], T());
-      v[2 * i] = pair.x;
-      v[2 * i + 1] = pair.y;
-    }
+    for (int e = 0; e < V; e += 4)
+      *reinterpret_cast<float4*>(v + e) = *reinterpret_cast<const float4*>(static_cast<const float*>(from) + at + e);
+  } else {
+    load_row<T, V>(static_cast<const T*>(from) + at, true, v);
   }
 }
 
-// Blocks that a multiprocessor holds: so many registers do I times 16 bytes take, with scale and bias.
-template <typename T, int I>
-constexpr int kShortBlocks = I == 4                 ? (kIsF32<T> ? 5 : 3)
-                             : I == 3 && !kIsF32<T> ? 4
-                                                    : 6;
+// Threads of a block, and blocks that a multiprocessor holds: so many registers does a lane take that has I times V
+// numbers, and scale and bias for each.
+template <int V, int I>
+constexpr int kShortThreads = V* I > 16 ? 128 : 256;
+template <int V, int I>
+constexpr int kShortBlocks = V* I > 24                 ? 4
+                             : V* I > 12 && V* I <= 16 ? 3
+                                                       : 5;
 
-// Rows of which L lanes hold I times 16 bytes each, with their scale and bias, which are read before the previous
-// kernel has ended. While a row is computed, the next one of its lanes is on its way.
-template <typename T, int L, int I>
-__global__ void __launch_bounds__(128, kShortBlocks<T, I>) short_norm_kernel(const __grid_constant__ Arguments<T> a) {
-  constexpr int V = 16 / sizeof(T);
+// Rows that a warp holds, I times V numbers in each lane, with scale and bias, which are read before the previous
+// kernel has ended. Many warps for each multiprocessor count more than long loads.
+template <typename T, int V, int I>
+__global__ void __launch_bounds__(kShortThreads<V, I>, kShortBlocks<V, I>)
+    short_norm_kernel(const __grid_constant__ Arguments<T> a) {
   allow_next();
-  const int lane = static_cast<int>(threadIdx.x) % L;
-  const int step = static_cast<int>(gridDim.x * blockDim.x) / L;
-  float scale[I * V], bias[I * V];
+  const int lane = static_cast<int>(threadIdx.x) & 31;
+  const int row = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) >> 5);
+  float scale[I * V], bias[I * V], v[I * V];
   if (!a.constant_parameters) wait_previous();
 #pragma unroll
   for (int i = 0; i < I; ++i) {
-    const int at = (i * L + lane) * V;
+    const int at = (i * 32 + lane) * V;
 #pragma unroll
     for (int e = i * V; e < i * V + V; ++e) scale[e] = 1.0f, bias[e] = 0.0f;
-    if (a.scale != nullptr && at < a.length) load_parameter<T, V>(a, a.scale, 0, at, scale + i * V);
-    if (a.bias != nullptr && at < a.length) load_parameter<T, V>(a, a.bias, 0, at, bias + i * V);
+    if (a.scale != nullptr && at < a.length) load_short_parameter<T, V>(a, a.scale, at, scale + i * V);
+    if (a.bias != nullptr && at < a.length) load_short_parameter<T, V>(a, a.bias, at, bias + i * V);
   }
-  const float part = 1.0f / static_cast<float>(a.length);
-  int row = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) / L;
-  const int rows = static_cast<int>(a.rows);
-  uint4 next[I];
-  const auto load = [&](int from) {
-    const T* const x = a.x + static_cast<int64_t>(from) * a.length;
-#pragma unroll
-    for (int i = 0; i < I; ++i) {
-      const int at = (i * L + lane) * V;
-      next[i] = make_uint4(0, 0, 0, 0);
-      if (from < rows && at < a.length) next[i] = *reinterpret_cast<const uint4*>(x + at);
-    }
-  };
   wait_previous();
-  load(row);
-  // All lanes of a warp stay together, also where some of them have no row.
-#pragma unroll 1
-  for (; __any_sync(0xffffffffu, row < rows); row += step) {
-    float v[I * V];
+  if (row >= a.rows) return;
+  const int begin = row * a.length + lane * V;
 #pragma unroll
-    for (int i = 0; i < I; ++i) widen<T>(next[i], v + i * V);
-    load(row + step);
-    if (a.centered) {
-      float sum = 0.0f;
-#pragma unroll
-      for (int e = 0; e < I * V; ++e) sum += v[e];
-      const float mean = sum_of<L>(sum) * part;
-#pragma unroll
-      for (int e = 0; e < I * V; ++e) v[e] -= mean;
-    }
-    float squares = 0.0f, rest = 0.0f;
+  for (int i = 0; i < I; ++i) load_row<T, V>(a.x + begin + i * 32 * V, (i * 32 + lane) * V < a.length, v + i * V);
+  const float part = 1.0f / static_cast<float>(a.length);
+  if (a.centered) {
+    float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < I; ++i) {
-      if ((i * L + lane) * V >= a.length) continue;
+      float piece = v[i * V];
 #pragma unroll
-      for (int e = i * V; e < i * V + V; ++e) {
-        squares = fmaf(v[e], v[e], squares);
-        rest += v[e];
-      }
+      for (int e = 1; e < V; ++e) piece += v[i * V + e];
+      sum += piece;
     }
-    squares = sum_of<L>(squares) * part;
-    if (kIsF32<T> && a.centered) {  // what is missing from the rounded mean
-      rest = sum_of<L>(rest) * part;
-      squares -= rest * rest;
+    const float mean = reduce<SumOf, false>(sum) * part;
 #pragma unroll
-      for (int e = 0; e < I * V; ++e) v[e] -= rest;
+    for (int e = 0; e < I * V; ++e) v[e] -= mean;
+  }
+  float squares = 0.0f, rest = 0.0f;
+#pragma unroll
+  for (int i = 0; i < I; ++i) {
+    if ((i * 32 + lane) * V >= a.length) continue;
+    float piece = 0.0f;
+#pragma unroll
+    for (int e = i * V; e < i * V + V; ++e) {
+      piece = fmaf(v[e], v[e], piece);
+      rest += v[e];
     }
-    const float factor = rsqrtf(squares + a.epsilon);
-    T* const y = a.y + static_cast<int64_t>(row) * a.length;
+    squares += piece;
+  }
+  squares = reduce<SumOf, false>(squares) * part;
+  if (kIsF32<T> && a.centered) {  // what is missing from the rounded mean
+    rest = reduce<SumOf, false>(rest) * part;
+    squares -= rest * rest;
 #pragma unroll
-    for (int i = 0; i < I; ++i) {
-      const int at = (i * L + lane) * V;
+    for (int e = 0; e < I * V; ++e) v[e] -= rest;
+  }
+  const float factor = rsqrtf(squares + a.epsilon);
 #pragma unroll
-      for (int e = i * V; e < i * V + V; ++e) v[e] = fmaf(v[e] * factor, scale[e], bias[e]);
-      if (row < rows && at < a.length) store_some<T, V>(y + at, v + i * V);
-    }
+  for (int i = 0; i < I; ++i) {
+#pragma unroll
+    for (int e = i * V; e < i * V + V; ++e) v[e] = fmaf(v[e] * factor, scale[e], bias[e]);
+    if ((i * 32 + lane) * V < a.length) store_row<T, V>(a.y + begin + i * 32 * V, v + i * V);
   }
 }
 
-template <typename T, int L, int I>
+template <typename T, int V, int I>
 cudaError_t run_short(const Arguments<T>& a, const Target& target) {
-  // Warps of few rows go to as many multiprocessors as there are; of many rows each has as many as others.
-  const int64_t lanes = a.rows * L;
-  const int threads = lanes <= int64_t{64} * target.multiprocessors ? 32 : 128;
-  const int64_t most = int64_t{target.multiprocessors} * kShortBlocks<T, I> * (128 / threads);
-  const int64_t needed = (lanes + threads - 1) / threads, rounds = (needed + most - 1) / most;
-  const auto blocks = static_cast<unsigned>((needed + rounds - 1) / rounds);
-  return launch(target, short_norm_kernel<T, L, I>, dim3(blocks), threads, 0, 1, a);
+  // Warps of few rows go to as many multiprocessors as there are.
+  const int threads = a.rows <= 2 * target.multiprocessors ? 32 : kShortThreads<V, I>;
+  const auto blocks = static_cast<unsigned>((a.rows * 32 + threads - 1) / threads);
+  return launch(target, short_norm_kernel<T, V, I>, dim3(blocks), threads, 0, 1, a);
 }
+
+// Rows of at most this length.
+template <typename T>
+constexpr int kShortLength = kIsF32<T> ? 512 : 1024;
 
 template <typename T>
 cudaError_t run_short(const Arguments<T>& a, const Target& target) {
-  const int pieces = a.length / (16 / static_cast<int>(sizeof(T)));
-  if (pieces <= 16) return run_short<T, 8, 2>(a, target);
-  if (pieces <= 32) return run_short<T, 16, 2>(a, target);
-  if (pieces <= 48) return run_short<T, 16, 3>(a, target);
-  if (pieces <= 64) return run_short<T, 32, 2>(a, target);
-  if (pieces <= 96) return run_short<T, 32, 3>(a, target);
-  return run_short<T, 32, 4>(a, target);
+  if (a.length <= 128) return run_short<T, 4, 1>(a, target);
+  if (a.length <= 256) return run_short<T, 4, 2>(a, target);
+  if (a.length <= 384) return run_short<T, 4, 3>(a, target);
+  if (a.length <= 512) return run_short<T, 4, 4>(a, target);
+  if constexpr (!kIsF32<T>) return a.length <= 768 ? run_short<T, 8, 3>(a, target) : run_short<T, 8, 4>(a, target);
+  return cudaErrorInvalidValue;
 }
 
 template <typename T>
@@ -275,7 +275,8 @@ cudaError_t run(const RowNorm& n, const Target& target) {
                           per_channel,
                           Divisor(per_channel ? static_cast<int>(n.channel_size) : 1),
                           Divisor(per_channel ? static_cast<int>(n.channels / n.row_channels) : 1)};
-  if (aligned && !per_channel && n.length * static_cast<int64_t>(sizeof(T)) <= 128 * 16) return run_short<T>(a, target);
+  if (aligned && !per_channel && n.length <= kShortLength<T> && n.rows * n.length < int64_t{1} << 30)
+    return run_short<T>(a, target);
   typename Make<T>::Kernel kernel = nullptr;
   const RowPlan plan = plan_rows<T, Make<T>>(n.rows, n.length, aligned, &kernel);
   return launch(target, kernel, dim3(static_cast<unsigned>(plan.blocks)), plan.threads, 0, 1, a);
