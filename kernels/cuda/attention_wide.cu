@@ -13,6 +13,8 @@ namespace {
 constexpr int kTile = 64;  // keys
 constexpr int kStages = 4;
 constexpr int kRing = kStages * kTile;
+// How far, in powers of two, scores may exceed what is taken away from them: f16 holds such exponentials.
+constexpr float kMostGrowth = 8.0f;
 
 // Keys, and behind them values.
 template <int D>
@@ -140,33 +142,53 @@ __global__ void __launch_bounds__(warps * 32, blocks)
         }
       }
     }
+    // What is taken away from the scores of a row need not be their maximum, only near to it.
+    float now[M][2];
+    bool grows = false;
 #pragma unroll
     for (int m = 0; m < M; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        float now = most[m][h];
+        now[m][h] = fmaxf(score[m][0][2 * h], score[m][0][2 * h + 1]);
 #pragma unroll
-        for (int j = 0; j < kStep / 8; ++j) now = fmaxf(now, fmaxf(score[m][j][2 * h], score[m][j][2 * h + 1]));
-        now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 1));
-        now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 2));
+        for (int j = 1; j < kStep / 8; ++j)
+          now[m][h] = fmaxf(now[m][h], fmaxf(score[m][j][2 * h], score[m][j][2 * h + 1]));
+        grows = grows || (now[m][h] - most[m][h]) * a.scale > kMostGrowth;
+      }
+    }
+    if (__any_sync(0xffffffffu, grows)) {
+#pragma unroll
+      for (int m = 0; m < M; ++m) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          now[m][h] = fmaxf(now[m][h], most[m][h]);
+          now[m][h] = fmaxf(now[m][h], __shfl_xor_sync(0xffffffffu, now[m][h], 1));
+          now[m][h] = fmaxf(now[m][h], __shfl_xor_sync(0xffffffffu, now[m][h], 2));
+          const float shift = now[m][h] == -INFINITY ? 0.0f : now[m][h] * a.scale;
+          const float factor = power_of_two(fmaf(most[m][h], a.scale, -shift));
+          most[m][h] = now[m][h];
+          sum[m][h] *= factor;
+#pragma unroll
+          for (int j = 0; j < D / 8; ++j) {
+            out[m][j][2 * h] *= factor;
+            out[m][j][2 * h + 1] *= factor;
+          }
+        }
+      }
+    }
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
         // The scale, which is above 0, comes with the exponentials.
-        const float shift = now == -INFINITY ? 0.0f : now * a.scale;
-        const float factor = power_of_two(fmaf(most[m][h], a.scale, -shift));
-        most[m][h] = now;
-        float total = 0.0f;
+        const float shift = most[m][h] == -INFINITY ? 0.0f : most[m][h] * a.scale;
 #pragma unroll
         for (int j = 0; j < kStep / 8; ++j) {
 #pragma unroll
           for (int e = 2 * h; e < 2 * h + 2; ++e) {
             score[m][j][e] = power_of_two(fmaf(score[m][j][e], a.scale, -shift));
-            total += score[m][j][e];
+            sum[m][h] += score[m][j][e];
           }
-        }
-        sum[m][h] = fmaf(sum[m][h], factor, total);
-#pragma unroll
-        for (int j = 0; j < D / 8; ++j) {
-          out[m][j][2 * h] *= factor;
-          out[m][j][2 * h + 1] *= factor;
         }
       }
     }
