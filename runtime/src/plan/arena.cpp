@@ -35,8 +35,8 @@ std::map<int, int64_t> needs(const std::vector<Lifetime>& pieces) {
   return change;
 }
 
-// More than any machine has. Sums of the pieces stay below it, or nothing is placed: files can hold so many that sums of
-// their sizes overflow.
+// More than any machine has. Sums of the pieces stay below it, or nothing is placed: files can hold so many that sums
+// of their sizes overflow.
 constexpr int64_t kTooMuch = int64_t{1} << 55;
 
 bool is_too_much(const std::vector<Lifetime>& pieces) {
