@@ -1,7 +1,8 @@
-"""GELU as the CUDA kernels compute it for results of 16 bits, against scipy's in double, for all numbers of f16."""
+"""GELU as the CUDA kernels compute it for results of 16 bits, for all numbers of f16, against erfc in double."""
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 from pathlib import Path
@@ -24,7 +25,7 @@ int main() {
 """
 
 
-def test_gelu_is_within_a_tenth_of_a_rounding_of_f16(tmp_path: Path) -> None:
+def test_gelu_is_within_a_twentieth_of_a_rounding_of_f16(tmp_path: Path) -> None:
     compiler = shutil.which("c++") or shutil.which("g++")
     if compiler is None:
         pytest.skip("there is no C++ compiler")
@@ -37,8 +38,7 @@ def test_gelu_is_within_a_tenth_of_a_rounding_of_f16(tmp_path: Path) -> None:
     log = np.frombuffer(done.stdout, np.float32).astype(np.float64)
     # ex2.approx is off by 2^-22 of it at most, fmaf by 2^-24: nothing beside this.
     got = np.maximum(x, 0) - np.minimum(np.abs(x), 8.0) * np.exp2(log)
-    special = pytest.importorskip("scipy.special")
-    want = x * special.ndtr(x.astype(np.float64))
+    want = x * np.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in x.astype(np.float64)])
     step = np.maximum(2.0 ** (np.floor(np.log2(np.maximum(np.abs(want), 1e-30))) - 10), 2.0**-24)
     assert np.max(np.abs(got - want) / step) < 0.05
     small = np.abs(x) > 0
