@@ -2,8 +2,7 @@
 //
 // A warp makes all gates of four units: a tile of 16 rows of the recurrent weights, which it keeps in registers, times
 // the states of all units, on tensor cores. So a step needs no barrier of a block: the warp sends its four new states
-// to all blocks of the cluster, whose barriers count the bytes that have arrived: one for each quarter of the blocks,
-// so that the product begins with what is there.
+// to all blocks of the cluster, whose barriers count the bytes that have arrived.
 //
 // States are f32 between steps. A product takes each as two numbers of 16 bits, the second of which is what the first
 // has lost: a tile of states has 8 columns, enough for 4 rows of the batch.
@@ -70,9 +69,8 @@ template <typename T, int kDepth, int kTiles>
 __global__ void __launch_bounds__(kWarps * 32, 1) lstm_kernel(const __grid_constant__ Arguments<T> a) {
 #if MINNOW_CLUSTERS
   constexpr int kBlocks = kDepth / 2, kRows = 4 * kTiles, kStride = kDepth * 16 + kGap;
-  constexpr int kParts = kBlocks < 4 ? kBlocks : 4, kPart = kDepth / kParts;
-  extern __shared__ __align__(16) uint32_t states[];      // [2][kRows][kStride]
-  __shared__ __align__(8) uint64_t barriers[2 * kParts];  // of each half of the states, and of each part of the blocks
+  extern __shared__ __align__(16) uint32_t states[];  // [2][kRows][kStride]
+  __shared__ __align__(8) uint64_t barriers[2];       // of each half of the states
   allow_next();
   const int thread = static_cast<int>(threadIdx.x), lane = thread & 31, warp = thread >> 5;
   const int direction = static_cast<int>(blockIdx.y), block = static_cast<int>(blockIdx.z);
@@ -94,7 +92,8 @@ __global__ void __launch_bounds__(kWarps * 32, 1) lstm_kernel(const __grid_const
     weights[k][3] = v.w;
   }
   if (thread == 0) {
-    for (int i = 0; i < 2 * kParts; ++i) init_barrier(barrier + 8 * i, 1);
+    init_barrier(barrier, 1);
+    init_barrier(barrier + 8, 1);
     fence_barriers();
   }
   wait_previous();
@@ -143,9 +142,9 @@ __global__ void __launch_bounds__(kWarps * 32, 1) lstm_kernel(const __grid_const
   const uint32_t part = (g & 1) != 0 ? 0x7632 : 0x5410;  // of two pairs the second numbers, or the first
   for (int step = 0; step < a.steps; ++step) {
     const int t = a.backward[direction] ? a.steps - 1 - step : step, now = step & 1, next = now ^ 1;
-    const uint32_t arrived = barrier + 8 * kParts * now, expected = barrier + 8 * kParts * next;
+    if (step > 0) wait_barrier(barrier + 8 * now, (step - 1) >> 1 & 1);
     const bool goes_on = step + 1 < a.steps;
-    if (thread < kParts && goes_on) expect_bytes(expected + 8 * thread, rows * (kBlocks / kParts) * kBlockUnits * 4);
+    if (thread == 0 && goes_on) expect_bytes(barrier + 8 * next, rows * kBlocks * kBlockUnits * 4);
     float gates[kTiles][2];
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
@@ -156,7 +155,6 @@ __global__ void __launch_bounds__(kWarps * 32, 1) lstm_kernel(const __grid_const
     float sum[kTiles][kChains][4] = {};
 #pragma unroll
     for (int k = 0; k < kDepth; ++k) {
-      if (k % kPart == 0 && step > 0) wait_barrier(arrived + 8 * (k / kPart), (step - 1) >> 1 & 1);
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
         const int row = 4 * n + (g >> 1);
@@ -195,10 +193,10 @@ __global__ void __launch_bounds__(kWarps * 32, 1) lstm_kernel(const __grid_const
       const uint4 words = make_uint4(__shfl_sync(0xffffffffu, word, q), __shfl_sync(0xffffffffu, word, 4 + q),
                                      __shfl_sync(0xffffffffu, word, 8 + q), __shfl_sync(0xffffffffu, word, 12 + q));
       if (goes_on && 4 * n + q < rows) {
-        const uint32_t counter = expected + 8 * (block / (kBlocks / kParts));
         const uint32_t to = base + ((next * kRows + 4 * n + q) * kStride + block * kBlockUnits + warp * kUnits) * 4;
 #pragma unroll
-        for (int rank = g; rank < kBlocks; rank += 8) send(of_block(to, rank), of_block(counter, rank), words);
+        for (int rank = g; rank < kBlocks; rank += 8)
+          send(of_block(to, rank), of_block(barrier + 8 * next, rank), words);
       }
     }
   }
