@@ -313,6 +313,7 @@ def support() -> str:
         ["shapes", "static; dynamic dimensions; shapes that depend on values"],
         ["types", "f64, f32, f16, bf16, float8, float4; integers of 2 to 64 bits, bool"],
         ["engine", "CPU, multi-threaded: AVX-512, AVX2 or SSE4, chosen at run time; NEON on Arm"],
+        ["", "GPUs: CUDA, Vulkan and OpenCL, alone or together with the CPU"],
     ]
     return _table(["what", "supported"], rows)
 
