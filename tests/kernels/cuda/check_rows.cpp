@@ -112,8 +112,8 @@ int main() {
       for (const bool log : {false, true})
         for (const int special : {0, 1, 2, 3, 4}) check_softmax(report, random, s[0], s[1], s[2], dtype, log, special);
   report.begin("row norm");
-  const int sizes[][2] = {{1, 1},    {3, 7},      {197, 384}, {5, 131},    {4, 768},   {3, 1024},  {2, 1030},
-                          {5, 4096}, {2, 5120},   {2, 8199},  {1, 16384},  {3, 40000}, {2, 40001}, {64, 64},
+  const int sizes[][2] = {{1, 1},    {3, 7},      {197, 384}, {5, 131},   {4, 768},   {3, 1024},  {2, 1030},
+                          {5, 4096}, {2, 5120},   {2, 8199},  {1, 16384}, {3, 40000}, {2, 40001}, {64, 64},
                           {33, 56},  {6305, 384}, {31, 200},  {401, 256}, {41, 512},  {9, 1000}};
   for (const DType dtype : kFloats)
     for (const DType parameters : {DType::kF32, dtype})
