@@ -22,14 +22,20 @@ class Called:
 
     Args:
         tables: as the file has them.
-        add: reads one, given the types of its inputs by their names.
+        decode: decodes one, given the types of its inputs by their names.
+        subgraphs: by name, as they were decoded last.
     """
 
     def __init__(
-        self, tables: Sequence[Mapping[str, Any]], add: Callable[[Mapping[str, Any], Mapping[str, TensorType]], None]
+        self,
+        tables: Sequence[Mapping[str, Any]],
+        decode: Callable[[Mapping[str, Any], Mapping[str, TensorType]], Any],
+        subgraphs: dict[str, Any],
     ) -> None:
         self._tables = {str(t.get("name", "")): t for t in tables}
-        self._add = add
+        self._decode = decode
+        self._subgraphs = subgraphs
+        self._decoded: dict[tuple[Any, ...], Any] = {}  # by name and types: calls of calls would multiply
         self._open: list[str] = []
 
     def read(self, op: Mapping[str, Any], values: Sequence[Value | None]) -> None:
@@ -45,10 +51,14 @@ class Called:
                 raise FormatError(f"the subgraph '{name}' calls itself")
             if len(self._open) >= _DEEPEST:
                 raise UnsupportedError(f"subgraphs that call each other in more than {_DEEPEST} levels")
-            self._open.append(name)
             table = self._tables[name]
-            self._add(table, dict(_by_name(main, values) if main.get("aliases_inputs") else _in_order(table, values)))
-            self._open.pop()
+            types = dict(_by_name(main, values) if main.get("aliases_inputs") else _in_order(table, values))
+            key = (name, *types.items())
+            if key not in self._decoded:
+                self._open.append(name)
+                self._decoded[key] = self._decode(table, types)
+                self._open.pop()
+            self._subgraphs[name] = self._decoded[key]
 
 
 def _by_name(main: Mapping[str, Any], values: Sequence[Value | None]) -> Iterator[tuple[str, TensorType]]:
@@ -96,6 +106,11 @@ def same_state(body: Graph, carried: int) -> None:
     for k in range(1, 1 + carried):
         results[k] = _cast(body, results[k], body.params[1 + k].type.dtype)
     body.outputs = results
+
+
+def as_taken(graph: Graph, operands: Sequence[Value], branch: Graph) -> list[Value]:
+    """The operands of an If in the types that a branch takes: one that reads the condition takes an integer."""
+    return [_cast(graph, value, taken.type.dtype) for value, taken in zip(operands, branch.params, strict=True)]
 
 
 def same_results(one: Graph, other: Graph) -> None:

@@ -105,7 +105,7 @@ def decode_if(wire: WireOp, subgraphs: Subgraphs) -> tuple[list[Any], dict[str, 
         results = graph.outputs
         graph.outputs = [results[places[n]] for n in wanted]
         branches.append(graph)
-    captured = [i for i in range(1, len(wire.inputs)) if i in fed[0] or i in fed[1]]
+    captured = [i for i in range(len(wire.inputs)) if i in fed[0] or i in fed[1]]
     for graph, sources_of in zip(branches, fed, strict=True):
         _align(graph, sources_of, captured, wire.inputs)
     return [wire.inputs[0], *(wire.inputs[i] for i in captured)], {

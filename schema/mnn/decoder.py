@@ -16,7 +16,7 @@ from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.limit import add_stored
 from minnow.schema.mnn import state, wire
 from minnow.schema.mnn.attribute import ENGINE, decode_attributes
-from minnow.schema.mnn.called import Called, as_condition, same_results, same_state
+from minnow.schema.mnn.called import Called, as_condition, as_taken, same_results, same_state
 from minnow.schema.mnn.container import closed
 from minnow.schema.mnn.control import decode_conditional, decode_if, decode_loop
 from minnow.schema.mnn.layout import FORMS, Layouts, result_type, turned
@@ -71,7 +71,7 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     last = foreign and source in ("TENSORFLOW", "TFLITE")
     origin = "NHWC" if last else "NCHW"
 
-    def add_subgraph(table: Mapping[str, Any], types: Mapping[str, TensorType]) -> None:
+    def subgraph(table: Mapping[str, Any], types: Mapping[str, TensorType]) -> _Subgraph:
         name = table.get("name", "")
         names = _names(table.get("tensors"), f"subgraph '{name}'")
         reader = _Reader(
@@ -97,14 +97,14 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
         for i, value in zip(outputs, reader.graph.outputs, strict=True):
             if value.type.shape is None and names[i] in scanned:
                 value.type = value.type.with_shape(scanned[names[i]].shape)
-        subgraphs[name] = _Subgraph(
+        return _Subgraph(
             reader.graph, [names[i] for i in _list(table.get("inputs"))], [names[i] for i in outputs], reader.size
         )
 
     # Files of others say nothing of the types of what a subgraph gets: it is read where it is called.
-    called = Called(net.get("subgraphs", []), add_subgraph) if foreign else None
+    called = Called(net.get("subgraphs", []), subgraph, subgraphs) if foreign else None
     for table in () if foreign else net.get("subgraphs", []):
-        add_subgraph(table, {})
+        subgraphs[table.get("name", "")] = subgraph(table, {})
     # Of two graphs that compute the same, ours is the one with the integers.
     own = net.get("extraInfo", {}).get("minnow")
     tables = net.get("oplists", []) if own is None else own.get("nodes", [])
@@ -390,6 +390,7 @@ class _Reader:
             operands, attrs = decode_if(wired, self.subgraphs)
             if self.layouts is not None:
                 same_results(attrs["then_branch"], attrs["else_branch"])
+                operands = [operands[0], *as_taken(self.graph, operands[1:], attrs["then_branch"])]
             return b.node("If", operands, attrs, len(outputs), names).outputs
         if wired.main_type == "LoopParam":
             return _raw(b, wired, len(outputs), names)  # of a file with fixed shapes, which is not written again
