@@ -168,7 +168,7 @@ def test_damaged_configurations(config: str, place: Path, monkeypatch: pytest.Mo
     path = place / "m.keras"
     path.write_bytes(archive(config))
     monkeypatch.setattr("sys.argv", ["", str(path), str(place)])
-    for limit in ("limit_resources", "restrict_files"):  # this process is the tests'
+    for limit in ("limit_resources", "restrict_files", "_end_after"):  # this process is the tests'
         monkeypatch.setattr(keras_child, limit, lambda *_, **__: None)
     assert keras_child.main() == keras_child.DAMAGED
 

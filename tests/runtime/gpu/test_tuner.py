@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[3]
 SOURCES = (
     "tests/runtime/gpu/tuner_check.cpp",
     "runtime/src/gpu/tuner.cpp",
+    "kernels/gpu/convert.cpp",
     "kernels/gpu/table.cpp",
     *(f"kernels/core/{name}.cpp" for name in ("kernel_table", "status", "tensor")),
 )
