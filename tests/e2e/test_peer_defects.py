@@ -88,7 +88,6 @@ ONLY_OURS = {
     "largest samples of regions": "the largest sample is not the largest weighted element",
     "other activations, bounds, coupled gates": "recurrent layers in the format have none of these",
     "sequences of their own lengths": "it ignores the lengths",
-    "quantized and back, for four axes": "the format has no code for a rounding to bytes like the standard's",
 }
 """Rows, of which MNN's runtime cannot take some cases, with the reason. The conversion must say so for each."""
 
