@@ -6,11 +6,28 @@
 
 #include <cstdint>
 
+#include "kernels/core/dtype.h"
+
 namespace minnow::cuda {
 
 using half = __half;
 using half2 = __half2;
 using bfloat16 = __nv_bfloat16;
+
+// What `run` gives for a number of the type, by whose type it is a template.
+template <typename Run>
+cudaError_t with_float_type(DType dtype, Run run) {
+  switch (dtype) {
+    case DType::kF16:
+      return run(half());
+    case DType::kBF16:
+      return run(bfloat16());
+    case DType::kF32:
+      return run(float());
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
 
 template <typename T>
 constexpr bool kIsF32 = sizeof(T) == 4;

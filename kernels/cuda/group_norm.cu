@@ -235,16 +235,7 @@ int64_t group_norm_workspace(const GroupNorm& n) {
 }
 
 cudaError_t group_norm(const GroupNorm& problem, const Target& target) {
-  switch (problem.dtype) {
-    case DType::kF16:
-      return run<half>(problem, target);
-    case DType::kBF16:
-      return run<bfloat16>(problem, target);
-    case DType::kF32:
-      return run<float>(problem, target);
-    default:
-      return cudaErrorInvalidValue;
-  }
+  return with_float_type(problem.dtype, [&](auto number) { return run<decltype(number)>(problem, target); });
 }
 
 }  // namespace minnow::cuda

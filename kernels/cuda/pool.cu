@@ -334,29 +334,11 @@ cudaError_t run_whole(const GlobalPool& p, const Target& target) {
 }  // namespace
 
 cudaError_t pool(const Pool& problem, const Target& target) {
-  switch (problem.dtype) {
-    case DType::kF16:
-      return run_window<half>(problem, target);
-    case DType::kBF16:
-      return run_window<bfloat16>(problem, target);
-    case DType::kF32:
-      return run_window<float>(problem, target);
-    default:
-      return cudaErrorInvalidValue;
-  }
+  return with_float_type(problem.dtype, [&](auto number) { return run_window<decltype(number)>(problem, target); });
 }
 
 cudaError_t global_pool(const GlobalPool& problem, const Target& target) {
-  switch (problem.dtype) {
-    case DType::kF16:
-      return run_whole<half>(problem, target);
-    case DType::kBF16:
-      return run_whole<bfloat16>(problem, target);
-    case DType::kF32:
-      return run_whole<float>(problem, target);
-    default:
-      return cudaErrorInvalidValue;
-  }
+  return with_float_type(problem.dtype, [&](auto number) { return run_whole<decltype(number)>(problem, target); });
 }
 
 }  // namespace minnow::cuda

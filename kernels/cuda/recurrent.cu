@@ -467,16 +467,7 @@ void pack_recurrent(const Recurrent& p, const Target& target, const float* r, fl
 }
 
 cudaError_t recurrent(const Recurrent& problem, const Target& target) {
-  switch (problem.dtype) {
-    case DType::kF16:
-      return run<half>(problem, target);
-    case DType::kBF16:
-      return run<bfloat16>(problem, target);
-    case DType::kF32:
-      return run<float>(problem, target);
-    default:
-      return cudaErrorInvalidValue;
-  }
+  return with_float_type(problem.dtype, [&](auto number) { return run<decltype(number)>(problem, target); });
 }
 
 }  // namespace minnow::cuda

@@ -88,16 +88,7 @@ cudaError_t run(const Resize& p, const Target& target) {
 }  // namespace
 
 cudaError_t resize(const Resize& problem, const Target& target) {
-  switch (problem.dtype) {
-    case DType::kF16:
-      return run<half>(problem, target);
-    case DType::kBF16:
-      return run<bfloat16>(problem, target);
-    case DType::kF32:
-      return run<float>(problem, target);
-    default:
-      return cudaErrorInvalidValue;
-  }
+  return with_float_type(problem.dtype, [&](auto number) { return run<decltype(number)>(problem, target); });
 }
 
 }  // namespace minnow::cuda
