@@ -4,10 +4,8 @@
 #include "kernels/core/window.h"
 #include "kernels/cuda/constants.h"
 #include "kernels/cuda/depthwise_op.h"
-#include "kernels/cuda/few_rows.h"
 #include "kernels/cuda/product/layer.h"
 #include "kernels/cuda/product/rearrange.h"
-#include "kernels/cuda/read_activation.h"
 
 namespace minnow::cuda {
 namespace {
@@ -136,14 +134,6 @@ class ConvKernel final : public LayerKernel {
     return prepare_few_rows(node);
   }
 
-  // The product of few rows comes before the others.
-  int schemes() const override { return LayerKernel::schemes() + (has_few_rows_ ? 1 : 0); }
-  void choose(int scheme) override {
-    few_rows_chosen_ = has_few_rows_ && scheme == 0;
-    if (!few_rows_chosen_) LayerKernel::choose(scheme - (has_few_rows_ ? 1 : 0));
-  }
-  Profile profile() const override { return few_rows_chosen_ ? Profile{"few_rows", macs_} : LayerKernel::profile(); }
-
   Status enqueue(const RunContext& context, gpu::Stream& stream) override {
     const cudaStream_t to = target_of(stream).stream;
     char* space = static_cast<char*>(context.workspace);
@@ -169,37 +159,26 @@ class ConvKernel final : public LayerKernel {
       w = space;
       space += scaled_;
     }
-    if (!few_rows_chosen_) return multiply(context, stream, x, w, space);
-    FewRows few = few_rows_;
-    few.x = x;
-    few.w = w;
-    few.bias = product_.has_bias ? bias_.data() : nullptr;
-    few.residual = product_.has_residual ? data_of(context, kResidual) : nullptr;
-    few.y = context.out[0]->data;
-    if (!few_rows_fits(few, target_of(stream))) return multiply(context, stream, x, w, space);
-    return check(few_rows(few, target_of(stream)), "to multiply few rows");
+    return multiply(context, stream, x, w, space);
   }
 
  private:
   // Images of a few pixels in all, as those that gates are made of.
   Status prepare_few_rows(const NodeContext& node) {
     const ProductArguments& s = product_.shape;
-    has_few_rows_ = few_rows_chosen_ = product_.is_matrix() && product_.batch == 1 && block_ == 0 && !gated_ &&
-                                       s.split == 0 && s.M <= kMostFewRows && s.C % 8 == 0;
-    if (!has_few_rows_) return ok();
-    few_rows_ = FewRows();
-    few_rows_.dtype = node.in[kX]->dtype;
-    few_rows_.rows = s.M, few_rows_.n = s.N, few_rows_.k = s.C;
-    few_rows_.x_row = s.pixel, few_rows_.y_row = s.end.row;
-    return read_activation(node.attrs, &few_rows_.activation);
+    const bool fits = product_.is_matrix() && product_.batch == 1 && block_ == 0 && !gated_ && s.split == 0 &&
+                      s.M <= kMostFewRows && s.C % 8 == 0;
+    if (!fits) return ok();
+    FewRows sizes;
+    sizes.rows = s.M, sizes.n = s.N, sizes.k = s.C;
+    sizes.x_row = s.pixel, sizes.y_row = s.end.row;
+    return add_few_rows(node, sizes);
   }
   static int64_t round_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
   BlockGather gather_;
   int block_ = 0;
   bool gated_ = false;
-  FewRows few_rows_;
-  bool has_few_rows_ = false, few_rows_chosen_ = false;
   int64_t gathered_ = 0, scaled_ = 0;
 };
 

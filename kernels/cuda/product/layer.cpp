@@ -83,7 +83,15 @@ Status LayerKernel::prepare(const NodeContext& node, int64_t* workspace) {
   for (int i = 0; i < plans_; ++i) most = std::max(most, library_->workspace(i));
   *workspace += (most + 255) / 256 * 256;
   scheme_ = 0;
+  has_few_rows_ = few_rows_chosen_ = false;
   return ok();
+}
+
+Status LayerKernel::add_few_rows(const NodeContext& node, const FewRows& sizes) {
+  has_few_rows_ = few_rows_chosen_ = true;
+  few_rows_ = sizes;
+  few_rows_.dtype = node.in[kX]->dtype;
+  return read_activation(node.attrs, &few_rows_.activation);
 }
 
 Status LayerKernel::multiply(const RunContext& context, gpu::Stream& stream, const void* x, const void* w,
@@ -96,6 +104,16 @@ Status LayerKernel::multiply(const RunContext& context, gpu::Stream& stream, con
   operands.narrow_bias = has_bias_ && !narrow_bias_.empty() ? narrow_bias_.as<void>() : nullptr;
   operands.residual = product_.has_residual ? data_of(context, kResidual) : nullptr;
   operands.y = context.out[0]->data;
+  if (few_rows_chosen_) {
+    FewRows few = few_rows_;
+    few.x = x;
+    few.w = w;
+    few.bias = operands.bias;
+    few.residual = operands.residual;
+    few.y = operands.y;
+    // Operands that are not aligned are for the others.
+    if (few_rows_fits(few, target_of(stream))) return check(few_rows(few, target_of(stream)), "to multiply few rows");
+  }
   const cudaStream_t to = target_of(stream).stream;
   const int configs = static_cast<int>(configs_.size());
   if (scheme_ < configs) return launch(product_, configs_[static_cast<size_t>(scheme_)], operands, to);
@@ -103,6 +121,7 @@ Status LayerKernel::multiply(const RunContext& context, gpu::Stream& stream, con
 }
 
 Profile LayerKernel::profile() const {
+  if (few_rows_chosen_) return {"few_rows", macs_};
   const int configs = static_cast<int>(configs_.size());
   if (scheme_ >= configs) return {"cublaslt_" + std::to_string(scheme_ - configs), macs_};
   return {config_name(configs_[static_cast<size_t>(scheme_)]), macs_};

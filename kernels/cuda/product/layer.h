@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/few_rows.h"
 #include "kernels/cuda/product/cublaslt.h"
 #include "kernels/cuda/product/product.h"
 
@@ -34,14 +35,20 @@ void pack_weights(const NodeContext& node, size_t input, const WeightForm& form,
 class LayerKernel : public gpu::GpuKernel {
  public:
   bool reads(int i) const override { return !(i == kBias && has_bias_) && !(i == kW && packs_weights_); }
-  int schemes() const override { return static_cast<int>(configs_.size()) + plans_; }
-  void choose(int scheme) override { scheme_ = scheme; }
+  // The product of few rows comes before the others.
+  int schemes() const override { return static_cast<int>(configs_.size()) + plans_ + (has_few_rows_ ? 1 : 0); }
+  void choose(int scheme) override {
+    few_rows_chosen_ = has_few_rows_ && scheme == 0;
+    if (!few_rows_chosen_) scheme_ = scheme - (has_few_rows_ ? 1 : 0);
+  }
   Profile profile() const override;
 
  protected:
   // Reads what is the same for all: the bias, which is constant, the activation and whether there is a residual, then
   // finds the ways to compute product_. Adds the workspace that they take to `workspace`.
   Status prepare(const NodeContext& node, int64_t* workspace);
+  // After prepare(), of a product of few rows: one more way to compute it. `sizes` has its sizes, and those of rows.
+  Status add_few_rows(const NodeContext& node, const FewRows& sizes);
   // Launches the chosen one. x and w are where the operands lie now, `space` is as prepare() wanted it.
   Status multiply(const RunContext& context, gpu::Stream& stream, const void* x, const void* w, void* space);
 
@@ -58,6 +65,8 @@ class LayerKernel : public gpu::GpuKernel {
   std::unique_ptr<LibraryProduct> library_;
   int plans_ = 0;
   int scheme_ = 0;
+  FewRows few_rows_;
+  bool has_few_rows_ = false, few_rows_chosen_ = false;
 };
 
 // Why a layer cannot be computed here, whatever its sizes; true: it can.

@@ -2,10 +2,8 @@
 #include <algorithm>
 
 #include "kernels/cuda/constants.h"
-#include "kernels/cuda/few_rows.h"
 #include "kernels/cuda/product/layer.h"
 #include "kernels/cuda/product/rearrange.h"
-#include "kernels/cuda/read_activation.h"
 
 namespace minnow::cuda {
 namespace {
@@ -112,14 +110,6 @@ class MatrixKernel final : public LayerKernel {
     return prepare_few_rows(node);
   }
 
-  // The product of few rows comes before the others.
-  int schemes() const override { return LayerKernel::schemes() + (has_few_rows_ ? 1 : 0); }
-  void choose(int scheme) override {
-    few_rows_chosen_ = has_few_rows_ && scheme == 0;
-    if (!few_rows_chosen_) LayerKernel::choose(scheme - (has_few_rows_ ? 1 : 0));
-  }
-  Profile profile() const override { return few_rows_chosen_ ? Profile{"few_rows", macs_} : LayerKernel::profile(); }
-
   Status enqueue(const RunContext& context, gpu::Stream& stream) override {
     const cudaStream_t to = target_of(stream).stream;
     char* space = static_cast<char*>(context.workspace);
@@ -134,29 +124,19 @@ class MatrixKernel final : public LayerKernel {
       w = space;
       space += w_bytes_;
     }
-    if (!few_rows_chosen_) return multiply(context, stream, x, w, space);
-    FewRows few = few_rows_;
-    few.x = x;
-    few.w = w;
-    few.bias = product_.has_bias ? bias_.data() : nullptr;
-    few.residual = product_.has_residual ? data_of(context, kResidual) : nullptr;
-    few.y = context.out[0]->data;
-    // Operands that are not aligned are for the others.
-    if (!few_rows_fits(few, target_of(stream))) return multiply(context, stream, x, w, space);
-    return check(few_rows(few, target_of(stream)), "to multiply few rows");
+    return multiply(context, stream, x, w, space);
   }
 
  private:
   Status prepare_few_rows(const NodeContext& node) {
     const MatrixShapes& s = shapes_;
-    has_few_rows_ = few_rows_chosen_ = s.batch == 1 && s.m <= kMostFewRows && s.k % 8 == 0 && x_ready_ &&
-                                       (packs_weights_ || (w_ready_ && s.w.row == s.k));
-    if (!has_few_rows_) return ok();
-    few_rows_ = FewRows();
-    few_rows_.dtype = node.in[kX]->dtype;
-    few_rows_.rows = number(s.m), few_rows_.n = number(s.n), few_rows_.k = number(s.k);
-    few_rows_.x_row = s.x.row, few_rows_.y_row = s.n;
-    return read_activation(node.attrs, &few_rows_.activation);
+    const bool fits = s.batch == 1 && s.m <= kMostFewRows && s.k % 8 == 0 && x_ready_ &&
+                      (packs_weights_ || (w_ready_ && s.w.row == s.k));
+    if (!fits) return ok();
+    FewRows sizes;
+    sizes.rows = number(s.m), sizes.n = number(s.n), sizes.k = number(s.k);
+    sizes.x_row = s.x.row, sizes.y_row = s.n;
+    return add_few_rows(node, sizes);
   }
 
   static int64_t round_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -179,8 +159,6 @@ class MatrixKernel final : public LayerKernel {
   MatrixShapes shapes_;
   bool x_ready_ = false, w_ready_ = false;
   int64_t x_bytes_ = 0, w_bytes_ = 0;
-  FewRows few_rows_;
-  bool has_few_rows_ = false, few_rows_chosen_ = false;
 };
 
 std::unique_ptr<Kernel> create_linear(const NodeContext&) { return std::make_unique<MatrixKernel>(true); }
