@@ -400,7 +400,6 @@ class _Reader:
             operands, attrs, kept = decode_loop(wired, self.subgraphs)
             if self.layouts is not None:
                 operands[1] = as_condition(b, operands[1], attrs["body"])
-            if self.layouts is not None:
                 same_state(attrs["body"], attrs["num_carried"])
             made = b.node("Loop", operands, attrs, len(kept), [names[i] for i in kept]).outputs
             table_of = dict(zip(kept, made, strict=True))
