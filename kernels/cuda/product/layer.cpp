@@ -12,7 +12,6 @@ namespace {
 constexpr size_t kMostConfigs = 28;
 constexpr int kMostPlans = 3;
 constexpr int64_t kLibraryBytes = 4 << 20;
-constexpr int64_t kPackedAtOnce = 1 << 15;  // weights, by one thread
 
 }  // namespace
 
@@ -28,22 +27,17 @@ void pack_weights(const NodeContext& node, size_t input, const WeightForm& form,
   const int64_t row = form.depth(), bytes = form.rows * row * static_cast<int64_t>(dtype_size(dtype));
   to->make(node, {input}, "product_" + form.form + dtype_name(dtype), bytes, [&](void* packed) {
     const std::vector<float> from = host_floats(*node.constant[input]);
-    const int threads = node.pool == nullptr ? 1 : node.pool->threads();
-    std::vector<float> lines(static_cast<size_t>(row * threads));
-    const auto pack = [&](int64_t begin, int64_t end, int thread) noexcept {
-      float* line = lines.data() + row * thread;
-      for (int64_t r = begin; r < end; ++r) {
-        std::fill(line, line + row, 0.0f);
-        for (int64_t tap = 0; tap < form.taps; ++tap)
-          for (int64_t c = 0; c < form.channels; ++c) {
-            const int64_t at = place(r, tap, c);
-            if (at >= 0) line[tap * form.padded() + c] = from[static_cast<size_t>(at)];
-          }
-        store_floats(line, row, dtype, static_cast<char*>(packed) + r * row * static_cast<int64_t>(dtype_size(dtype)));
-      }
-    };
-    if (node.pool == nullptr) return pack(0, form.rows, 0);
-    node.pool->parallel_for(form.rows, std::max<int64_t>(1, kPackedAtOnce / row), pack);
+    std::vector<float> line(static_cast<size_t>(row));
+    for (int64_t r = 0; r < form.rows; ++r) {
+      std::fill(line.begin(), line.end(), 0.0f);
+      for (int64_t tap = 0; tap < form.taps; ++tap)
+        for (int64_t c = 0; c < form.channels; ++c) {
+          const int64_t at = place(r, tap, c);
+          if (at >= 0) line[static_cast<size_t>(tap * form.padded() + c)] = from[static_cast<size_t>(at)];
+        }
+      store_floats(line.data(), row, dtype,
+                   static_cast<char*>(packed) + r * row * static_cast<int64_t>(dtype_size(dtype)));
+    }
   });
 }
 
