@@ -90,8 +90,7 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
         for t in table.get("nodes", []):
             reader.op(t)
         # The inputs of a subgraph are bound by its list, whatever the order of its Input ops.
-        inputs = [reader.value(i) for i in _list(table.get("inputs"))]
-        reader.graph.params = [v for v in inputs if v is not None]
+        reader.graph.params = _bound(reader.graph, [reader.value(i) for i in _list(table.get("inputs"))])
         outputs = _list(table.get("outputs"))
         reader.finish([reader.name(i) for i in outputs], [reader.value(i) for i in outputs])
         for i, value in zip(outputs, reader.graph.outputs, strict=True):
@@ -197,6 +196,19 @@ def metadata_of(net: Mapping[str, Any]) -> dict[str, str]:
         return {}
     extra = wire.read_nested("Extra", np.asarray(buffer).tobytes())
     return {a.get("key", ""): a.get("s", "") for a in extra.get("attr", [])}
+
+
+def _bound(graph: Graph, listed: Sequence[Value | None]) -> list[Value]:
+    """The parameters of a subgraph, in the order of its list of inputs."""
+    where = f"graph '{graph.name}'"
+    params = {v: v.name for v in listed if v is not None}
+    if len(params) != len(listed):
+        raise FormatError("its list of inputs names a tensor twice, or none", where=where)
+    if computed := [name for v, name in params.items() if v not in graph.params]:
+        raise FormatError(f"its list of inputs names '{computed[0]}', which is no input", where=where)
+    if unbound := [v.name for v in graph.params if v.uses and v not in params]:
+        raise FormatError(f"the input '{unbound[0]}' is read, but not in its list of inputs", where=where)
+    return list(params)
 
 
 class _Reader:

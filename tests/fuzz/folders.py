@@ -48,7 +48,7 @@ def saved_model_suite() -> list[bytes]:
     found = []
     for path in sorted(folder.rglob(GRAPH)):
         files = {
-            name: path.with_name(name).read_bytes() for name in (GRAPH, INDEX, DATA) if path.with_name(name).is_file()
+            name: (path.parent / name).read_bytes() for name in (GRAPH, INDEX, DATA) if (path.parent / name).is_file()
         }
         if sum(map(len, files.values())) < 1 << 15:
             found.append(archive_of(files))

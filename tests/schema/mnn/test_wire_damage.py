@@ -9,10 +9,13 @@ from pathlib import Path
 import flatbuffers
 import numpy as np
 import pytest
+from engine_oracle import model_of
 
 import minnow
 from minnow.schema.errors import FormatError, MinnowError
-from minnow.schema.mnn import wire, wire_read, wire_write
+from minnow.schema.ir import DType, Graph, TensorType
+from minnow.schema.mnn import decode, encode, wire, wire_read, wire_write
+from minnow.schema.ops import Builder
 
 ROOT = Path(__file__).parents[3]
 MODELS = sorted((ROOT / ".." / "shared" / "models" / "mnn").glob("*/*.mnn"))
@@ -243,3 +246,30 @@ def test_same_verdict_as_the_engine():
         assert ("damaged or cut off" in str(caught.value)) == bool(why) or "the offset 0 " in why, why
         refused += bool(why)
     assert len(buffers) // 10 < refused < len(buffers) * 9 // 10
+
+
+@pytest.mark.parametrize(
+    ("listed", "message"),
+    [
+        ([0, 0], "names a tensor twice"),
+        ([0, -1], "names a tensor twice, or none"),
+        ([0], "the input 'b' is read, but not in its list"),
+        ([0, 2], "names 'sum', which is no input"),
+        ([0, 7], "tensor 7 does not exist"),
+    ],
+)
+def test_the_inputs_of_a_subgraph(listed: list[int], message: str) -> None:
+    inner, graph = Graph("body"), Graph()
+    names = "ab"
+    b = Builder(inner)
+    inner.outputs = [b.Add(*(inner.add_param(TensorType(DType.F32, (3,)), name) for name in names))]
+    x = [graph.add_param(TensorType(DType.F32, (3,)), name) for name in "xy"]
+    graph.outputs = list(Builder(graph).node("Fused", x, {"body": inner}, 1).outputs)
+    net = wire.read(encode(model_of(graph)))
+    (table,) = net["subgraphs"]
+    assert [table["tensors"][i] for i in table["inputs"]] == [f"body/{name}" for name in names]
+    table["tensors"] = ["a", "b", "sum"]
+    decode(wire.write(net))
+    table["inputs"] = listed
+    with pytest.raises(FormatError, match=message):
+        decode(wire.write(net))
