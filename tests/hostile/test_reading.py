@@ -47,7 +47,14 @@ def refused(path: Path, match: str) -> None:
 NET = b"""layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 } } }
 layer { name: "y" type: "ReLU" bottom: "x" top: "y" }
 """
+DETECTION = b"""layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 48 } } }
+layer { name: "y" type: "Input" top: "y" input_param { shape { dim: 1 dim: 36 } } }
+layer { name: "z" type: "Input" top: "z" input_param { shape { dim: 1 dim: 2 dim: 48 } } }
+layer { name: "d" type: "DetectionOutput" bottom: "x" bottom: "y" bottom: "z" top: "d"
+        detection_output_param { num_classes: 2147483647 share_location: true } }
+"""
 TEXTS = {
+    "classes": (DETECTION, "more than 256 MiB of constants"),
     "spaces": (NET + b"layers" + b" " * 300_000 + b"x", "not the definition of a net"),
     "spaces after a license": (b"a: 1 #" + b" " * 5000 + b"\nlayers" + b" " * 300_000 + b"x", "not in a format"),
     "open text": (NET + b'"' + b'\\"' * 200_000, "not the definition of a net"),

@@ -10,9 +10,12 @@ import numpy as np
 from minnow.converter.operand import reshaped, static_dim
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Value
+from minnow.schema.limit import add_bytes
 from minnow.schema.ops import Builder
 
 _LOWEST = np.float32(-np.inf)
+_LABEL_BYTES = 64
+"""What lists and arrays of a label take."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ def detections(
         guess: scores [B, N * 2] and codes [B, N * 4] of a first guess.
     """
     n = static_dim(prior.type, 2, "the prior boxes") // 4
+    add_bytes(_LABEL_BYTES * o.classes, b.origin)
     labels = [label for label in range(o.classes) if label != o.background]
     if not labels or not n or o.overlap < 0 or o.top_k == 0 or o.keep == 0:
         raise ModelError(
