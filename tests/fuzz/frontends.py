@@ -4,6 +4,8 @@ Files are made from samples by changes that know their schemas (`messages`, `tab
 Minnow's own code if the package `atheris` is installed; without it every change starts from a sample. Another process
 does the work: when it ends in a crash, the file is kept and another process goes on. What is found is in the folder
 build/fuzz/frontends/TARGET: the file and what happened, one of each kind. The exit code is 1 if there is something.
+`--seeds FOLDER` keeps the samples in FOLDER/TARGET.zip, and takes them from there the next time: TensorFlow and
+PyTorch, which make some, are then not needed.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import sys
 import tempfile
 import time
 import types
+import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -107,17 +110,32 @@ def _instrument() -> int:
     return done
 
 
-def work(name: str, seconds: float, most: int, seed: int, how: str, folder: Path) -> None:
+def _start(target: Any, how: str, kept: Path | None) -> list[bytes]:
+    """The files to start from; those that are in the folder `kept`, or else they are written there."""
+    from fuzz import samples
+
+    archive = kept / f"{target.name}.zip" if kept else None
+    if archive is not None and archive.exists():
+        with zipfile.ZipFile(archive) as file:
+            start = [file.read(name) for name in sorted(file.namelist())]
+    else:
+        start = [*target.seeds(), *(target.more() if how != "small" else ())]
+        if archive is not None:
+            archive.parent.mkdir(parents=True, exist_ok=True)
+            with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+                for i, data in enumerate(start):
+                    file.writestr(f"{i:05}", data)
+    return [*start, *samples.kept(target.name)]
+
+
+def work(name: str, seconds: float, most: int, seed: int, how: str, folder: Path, seeds: Path | None) -> None:
     """Reads files until the time is over, or so many have been read."""
     _prepare()
-    from fuzz import samples
     from fuzz.probe import Finding, little_memory, probe
     from fuzz.targets import TARGETS
 
     target, journal = TARGETS[name], Journal(folder)
-    start = [*target.seeds(), *samples.kept(name)]
-    if how != "small":
-        start += target.more()
+    start = _start(target, how, seeds)
     place = tempfile.TemporaryDirectory(prefix="minnow-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
     last = folder / "last"
     begun, end = journal.executions, time.monotonic() + seconds  # to make the first files takes some of them longer
@@ -163,14 +181,14 @@ def _guided(target: Any, start: list[bytes], one: Any, seed: int, folder: Path) 
     atheris.Fuzz()
 
 
-def run(name: str, seconds: float, most: int, seed: int, how: str, folder: Path) -> int:
+def run(name: str, seconds: float, most: int, seed: int, how: str, folder: Path, seeds: Path | None) -> int:
     """Keeps a process at work, and says at the end what has happened."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "journal.json").unlink(missing_ok=True)
     end, crashes = time.monotonic() + seconds, 0
     while (left := end - time.monotonic()) > 0:
         command = [sys.executable, __file__, name, "--work", str(left), "--executions", str(most), "--seed", str(seed)]
-        command += ["--folder", str(folder), "--how", how]
+        command += ["--folder", str(folder), "--how", how, *(["--seeds", str(seeds)] if seeds else [])]
         with (folder / "log").open("ab") as log:
             done = subprocess.run(command, stdout=log, stderr=log, check=False, cwd=folder)
         if done.returncode == 0:
@@ -204,10 +222,12 @@ def main() -> int:
     text = "guided by coverage; changes of the seeds only; of few seeds, which are made fast"
     parser.add_argument("--how", choices=("guided", "blind", "small"), default="guided", help=text)
     parser.add_argument("--folder", type=Path, help="for what is found; default: build/fuzz/frontends/TARGET")
+    parser.add_argument("--seeds", type=Path, help="where the samples are kept from one run to the next")
     parser.add_argument("--work", type=float, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    seeds = options.seeds.resolve() if options.seeds else None
     if options.work is not None:
-        work(options.target, options.work, options.executions, options.seed, options.how, options.folder)
+        work(options.target, options.work, options.executions, options.seed, options.how, options.folder, seeds)
         return 0
     _prepare()
     from fuzz.targets import TARGETS
@@ -218,7 +238,7 @@ def main() -> int:
     code = 0
     for name in names:
         folder = (options.folder or ROOT / "build" / "fuzz" / "frontends" / name).resolve()
-        code |= run(name, 60 * options.minutes, options.executions, options.seed, options.how, folder)
+        code |= run(name, 60 * options.minutes, options.executions, options.seed, options.how, folder, seeds)
     return code
 
 

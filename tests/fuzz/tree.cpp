@@ -161,11 +161,13 @@ const Schema& Schema::get() {
 }
 
 Schema::Schema() {
-  std::ifstream file(MINNOW_FUZZ_SCHEMA, std::ios::binary);
+  const char* elsewhere = std::getenv("MINNOW_FUZZ_SCHEMA");  // where the program has been moved to another machine
+  const char* path = elsewhere == nullptr ? MINNOW_FUZZ_SCHEMA : elsewhere;
+  std::ifstream file(path, std::ios::binary);
   text_.assign(std::istreambuf_iterator<char>(file), {});
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(text_.data()), text_.size());
   if (!reflection::VerifySchemaBuffer(verifier)) {
-    std::fprintf(stderr, "%s is no binary schema; build the target again\n", MINNOW_FUZZ_SCHEMA);
+    std::fprintf(stderr, "%s is no binary schema; build the target again\n", path);
     std::abort();
   }
   schema_ = reflection::GetSchema(text_.data());
