@@ -17,6 +17,8 @@
 
 namespace minnow {
 
+class QuantizedMatrix;
+
 enum class Precision : uint8_t { kHigh, kNormal, kLow };
 // Whether to compile what multiplies in bfloat16 or float16. Without, precision "low" is that of f32.
 constexpr bool kHasLowPrecision = is_kept("low precision");
@@ -36,6 +38,11 @@ struct NodeContext {
   std::vector<int64_t> constant_ids = {};
   ThreadPool* pool = nullptr;          // to pack with; null: this thread alone
   Accelerator* accelerator = nullptr;  // on which the kernel runs; null: the CPU
+  // Of constants that are quantized in the file, for a kernel that unpacks() them: their `constant` has no contents
+  // then. Shorter than `in` where there are none.
+  std::vector<const QuantizedMatrix*> quantized = {};
+
+  const QuantizedMatrix* quantized_input(size_t i) const { return i < quantized.size() ? quantized[i] : nullptr; }
 };
 
 struct RunContext {
@@ -78,6 +85,12 @@ class Kernel {
   virtual bool reads(int i) const {
     (void)i;
     return true;
+  }
+  // Whether reshape() takes input i, a constant, as the quantized numbers that the file has, where it has such. The same
+  // before and after reshape().
+  virtual bool unpacks(int i) const {
+    (void)i;
+    return false;
   }
   virtual Profile profile() const { return {}; }
   // An estimate of what one run takes one thread, where that can be told. A kernel that tells it may run beside others:

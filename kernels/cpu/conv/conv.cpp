@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels/cpu/conv/half_operands.h"
+#include "kernels/cpu/gemm/quantized.h"
 #include "kernels/cpu/norm/scale.h"
 #include "kernels/core/macs.h"
 #include "kernels/cpu/table.h"
@@ -126,6 +127,38 @@ ThreadPool& caller_alone() {
 // The input with a factor for each channel of input 0, which the planner gives to pointwise convolutions of one image.
 constexpr size_t kGate = 4;
 
+std::string packing_of(const ConvScheme& scheme, int64_t group) {
+  return scheme.packing() + ("," + std::to_string(group));
+}
+
+// Fewer weights than these are floats at once.
+constexpr int64_t kLeastQuantized = 16384;
+
+// Whether quantized weights stay as they are for a scheme that packs as "direct" does: then the places of a block are
+// those of a block still.
+bool keeps_quantized(const QuantizedMatrix& w, const ConvShape& s) {
+  return s.group == 1 && w.rows == s.oc && w.rows * w.columns >= kLeastQuantized &&
+         (w.blocks() == 1 || w.block % (s.kh * s.kw * pack_width()) == 0);
+}
+
+// Images of one pixel: a row each.
+bool is_one_pixel(const ConvShape& s) {
+  return s.ih * s.iw * s.oh * s.ow * s.kh * s.kw == 1 && s.group == 1 && !s.plain_input && s.top == 0 && s.left == 0;
+}
+
+// The column of the weights at each place of a row of the scheme "direct": [channel block][tap][channel in block]. Of
+// one tap they are as they lie, and the list is empty.
+std::vector<int32_t> direct_order(const ConvShape& s) {
+  std::vector<int32_t> order;
+  const int64_t taps = s.kh * s.kw, pack = pack_width();
+  if (taps == 1) return order;
+  for (int64_t first = 0; first < s.ic; first += pack)
+    for (int64_t t = 0; t < taps; ++t)
+      for (int64_t c = first; c < std::min(first + pack, s.ic); ++c)
+        order.push_back(static_cast<int32_t>(c * taps + t));
+  return order;
+}
+
 class ConvPacked final : public Kernel {
  public:
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
@@ -142,7 +175,32 @@ class ConvPacked final : public Kernel {
     gated_ = node.in.size() > kGate && node.in[kGate] != nullptr;
     scheme_ = choose_scheme(s, w != nullptr, gated_, &considered_);
     seconds_ = estimate_seconds(work_of(s));
-    if (w == nullptr) {
+    const QuantizedMatrix* quantized = node.quantized_input(1);
+    in_channels_ = s.ic;
+    use_ = Use::kFloats;
+    if (quantized != nullptr && !gated_ && keeps_quantized(*quantized, s)) {
+      if (is_one_pixel(s)) use_ = Use::kRows;
+      if (use_ == Use::kFloats && std::strcmp(scheme_->packing(), "direct") == 0) use_ = Use::kUnpacked;
+    }
+    int64_t unpacked_bytes = w == nullptr || gated_ ? round_up(scheme_->packed_floats() * 4, 64) : 0;
+    if (use_ != Use::kFloats) {
+      rows_ = QuantizedGemm(s.n, QuantizedForm(*quantized), s.activation, s.threads, node.precision);
+      const QuantizedForm& form = rows_.form();
+      const std::vector<int32_t> order = direct_order(s);
+      const std::string taps = order.empty() ? "" : "," + std::to_string(s.kh * s.kw);
+      weights_.make(node, {1}, form.packing() + taps, form.bytes(), [&](void* to) {
+        form.pack(*quantized, order.empty() ? nullptr : order.data(), to, node.pool);
+      });
+      if (use_ == Use::kUnpacked) unpacked_bytes = round_up(scheme_->packed_floats() * 4, 64);
+      if (use_ == Use::kRows) seconds_ = 0;
+    } else if (quantized != nullptr) {
+      weights_.make(node, {1}, packing_of(*scheme_, s.group), 4 * scheme_->packed_floats(), [&](void* to) {
+        FloatBuffer floats;
+        floats.allocate(quantized->rows * quantized->columns);
+        quantized->floats(0, quantized->rows * quantized->columns, floats.data());
+        scheme_->pack(floats.data(), static_cast<float*>(to), node.pool);
+      });
+    } else if (w == nullptr) {
       weights_.clear();
     } else {
       pack_weights(node, 1, *scheme_, s.group, &weights_);
@@ -152,10 +210,8 @@ class ConvPacked final : public Kernel {
       bias_.make(node, {2}, "padded", 4 * bias_floats(),
                  [&](void* to) { copy_bias(*node.constant[2], static_cast<float*>(to)); });
     }
-    in_channels_ = s.ic;
-    own_bytes_ = round_up(scheme_->workspace_bytes(), 64);
-    *workspace = own_bytes_ + (w == nullptr || gated_ ? round_up(scheme_->packed_floats() * 4, 64) : 0) +
-                 (constant_bias_ ? 0 : round_up(bias_floats() * 4, 64));
+    own_bytes_ = round_up(use_ == Use::kRows ? rows_.workspace_bytes() : scheme_->workspace_bytes(), 64);
+    *workspace = own_bytes_ + unpacked_bytes + (constant_bias_ ? 0 : round_up(bias_floats() * 4, 64));
     return ok();
   }
 
@@ -174,6 +230,12 @@ class ConvPacked final : public Kernel {
       call.w = packed;
       space += round_up(scheme_->packed_floats() * 4, 64);
     }
+    if (use_ == Use::kUnpacked) {
+      float* unpacked = reinterpret_cast<float*>(space);
+      unpack_quantized(rows_.form(), weights_.as<void>(), unpacked, call.pool);
+      call.w = unpacked;
+      space += round_up(scheme_->packed_floats() * 4, 64);
+    }
     if (gated_) {
       float* scaled = reinterpret_cast<float*>(space);
       scale_weights(*context.pool, context.in[kGate]->as<float>(), scaled);
@@ -188,16 +250,28 @@ class ConvPacked final : public Kernel {
       call.bias = padded;
     }
     if (context.in.size() > 3 && context.in[3] != nullptr) call.residual = context.in[3]->as<float>();
+    if (use_ == Use::kRows) return run_rows(call);
     scheme_->run(call);
   }
 
+  bool unpacks(int i) const override { return i == 1; }
   bool reads(int i) const override { return !(i == 1 && !weights_.empty()) && !(i == 2 && constant_bias_); }
   double seconds() const override { return seconds_; }
   [[gnu::cold]] Profile profile() const override {
+    if (use_ == Use::kRows) return {rows_.scheme(), macs_};
+    if (use_ == Use::kUnpacked) return {std::string("unpacked_") + scheme_->name(), macs_, considered_};
     return {scheme_ == nullptr ? "" : scheme_->name(), macs_, considered_};
   }
 
  private:
+  // What quantized weights are at run time: floats since they were packed, or in the workspace for each run, or never.
+  enum class Use : uint8_t { kFloats, kUnpacked, kRows };
+
+  void run_rows(const ConvCall& call) const {
+    const int64_t in = round_up(in_channels_, pack_width()), out = round_up(out_channels_, pack_width());
+    rows_.run({call.x, in, false, call.w, call.bias, call.y, out, call.workspace, call.pool, call.residual});
+  }
+
   // Schemes among which there is no choice do not tell; mostly those are depthwise, and wait for loads.
   Work work_of(const ConvShape& s) const {
     const Work work = scheme_->work();
@@ -222,7 +296,9 @@ class ConvPacked final : public Kernel {
 
   std::unique_ptr<ConvScheme> scheme_;
   std::string considered_;
+  QuantizedGemm rows_;
   Packed weights_, bias_;
+  Use use_ = Use::kFloats;
   bool constant_bias_ = false, gated_ = false, divided_ = false;
   double seconds_ = 0;
   int64_t in_channels_ = 0, macs_ = 0, out_channels_ = 0, own_bytes_ = 0;
@@ -253,8 +329,7 @@ MINNOW_KERNEL("Conv", create_conv, LayoutRule::kPacked, /*in_place=*/false, layo
 }  // namespace
 
 void pack_weights(const NodeContext& node, size_t input, const ConvScheme& scheme, int64_t group, Packed* packed) {
-  const std::string packing = scheme.packing() + ("," + std::to_string(group));
-  packed->make(node, {input}, packing, 4 * scheme.packed_floats(),
+  packed->make(node, {input}, packing_of(scheme, group), 4 * scheme.packed_floats(),
                [&](void* to) { scheme.pack(node.constant[input]->as<float>(), static_cast<float*>(to), node.pool); });
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/gemm/matmul.h"
+#include "kernels/cpu/gemm/quantized.h"
 #include "kernels/core/macs.h"
 #include "kernels/cpu/table.h"
 
@@ -98,11 +99,18 @@ class Linear final : public Kernel {
     MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &activation_));
     gemm_ = Gemm(s_.m, s_.n, s_.k, false, activation_, std::max(1, node.threads), node.precision);
     const Tensor* w = node.constant[1];
-    low_ = w != nullptr && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
+    const QuantizedMatrix* quantized = node.quantized_input(1);
+    is_quantized_ = quantized != nullptr;
+    low_ = w != nullptr && !is_quantized_ && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
     const int64_t bytes = 4 * s_.n * s_.k;
-    stored_ = w != nullptr && !low_ && s_.m == 1 && s_.k >= kLongRow && bytes >= kLeastStored &&
+    stored_ = w != nullptr && !low_ && !is_quantized_ && s_.m == 1 && s_.k >= kLongRow && bytes >= kLeastStored &&
               node.attrs.b("stored", false);
-    if (low_) {
+    if (is_quantized_) {
+      quantized_ = QuantizedGemm(s_.m, QuantizedForm(*quantized), activation_, std::max(1, node.threads), node.precision);
+      const QuantizedForm& form = quantized_.form();
+      weights_.make(node, {1}, form.packing(), form.bytes(),
+                    [&](void* to) { form.pack(*quantized, nullptr, to, node.pool); });
+    } else if (low_) {
       low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, activation_, std::max(1, node.threads), node.precision);
       low_weights_.make(node, {1}, low_gemm_.packing(true), 4 * low_gemm_.packed_floats(), [&](void* to) {
         low_gemm_.pack_b(w->as<float>(), s_.k, true, static_cast<float*>(to), node.pool);
@@ -148,18 +156,23 @@ class Linear final : public Kernel {
     }
     if (residual_of(context) != nullptr) call.start = residual_of(context)->as<float>();
     if (stored_) return run_stored(call, context.in[1]->as<float>());
+    if (is_quantized_) return quantized_.run(call);
     low_ ? low_gemm_.run(call) : gemm_.run(call);
   }
+  bool unpacks(int i) const override { return i == 1; }
 
   bool reads(int i) const override { return !(i == 1 && packed_) && !(i == 2 && constant_bias_); }
   [[gnu::cold]] Profile profile() const override {
-    return {low_ ? low_gemm_.scheme() : stored_ ? "gemv_stored" : "gemm_packed", s_.macs()};
+    return {is_quantized_ ? quantized_.scheme() : low_ ? low_gemm_.scheme() : stored_ ? "gemv_stored" : "gemm_packed", s_.macs()};
   }
-  double seconds() const override { return packed_ && !low_ ? estimate_product(s_.macs(), s_.n * s_.k) : 0; }
+  double seconds() const override { return packed_ && !low_ && !is_quantized_ ? estimate_product(s_.macs(), s_.n * s_.k) : 0; }
 
  private:
   int64_t gemm_floats() const {
-    return round_up((low_ ? low_gemm_.workspace_bytes() : gemm_.workspace_bytes()) / 4, 16);
+    const int64_t bytes = is_quantized_ ? quantized_.workspace_bytes()
+                          : low_        ? low_gemm_.workspace_bytes()
+                                        : gemm_.workspace_bytes();
+    return round_up(bytes / 4, 16);
   }
   int64_t packed_floats() const { return round_up(gemm_packed_floats(s_.k, s_.n), 16); }
   int64_t bias_floats() const { return round_up(s_.n, 16); }
@@ -183,8 +196,9 @@ class Linear final : public Kernel {
   Activation activation_;
   Gemm gemm_;
   Bf16Gemm low_gemm_;
+  QuantizedGemm quantized_;
   Packed weights_, low_weights_, bias_;  // by the number of rows one or the other form of the weights is needed
-  bool packed_ = false, stored_ = false, low_ = false, constant_bias_ = false;
+  bool packed_ = false, stored_ = false, low_ = false, is_quantized_ = false, constant_bias_ = false;
 };
 
 std::unique_ptr<Kernel> create_linear(const NodeContext& node) {

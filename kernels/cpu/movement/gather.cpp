@@ -1,6 +1,7 @@
 // Gather, GatherElements, GatherND.
 #include <algorithm>
 
+#include "kernels/core/quantized.h"
 #include "kernels/cpu/movement/index.h"
 #include "kernels/cpu/table.h"
 
@@ -48,8 +49,45 @@ void run_gather(const Attrs& attrs, const RunContext& c) {
   indices.report(c);
 }
 
+// Of rows that stay quantized in the file.
+class Gather final : public Kernel {
+ public:
+  explicit Gather(const Attrs& attrs) : attrs_(attrs) {}
+
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
+    *workspace = 0;
+    quantized_ = node.quantized_input(0);
+    return normalize_axis(attrs_.i("axis", 0), node.in[0]->shape.rank(), &axis_);
+  }
+  bool unpacks(int i) const override { return i == 0; }
+  bool reads(int i) const override { return i != 0 || quantized_ == nullptr; }
+
+  void run(const RunContext& c) override {
+    if (quantized_ == nullptr) return run_gather(attrs_, c);
+    const Shape& x = c.in[0]->shape();
+    IndexReader indices(*c.in[1]);
+    const int64_t dim = x[axis_], n = c.in[1]->count(), length = x.count(axis_ + 1, x.rank());
+    float* to = c.out[0]->as<float>();
+    if (length == 0) return;
+    c.pool->parallel_for(x.count(0, axis_) * n, grain_of(16 * length), [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t k = indices.at(i % n, dim);
+        if (k >= 0) quantized_->floats((i / n * dim + k) * length, length, to + i * length);
+      }
+    });
+    indices.report(c);
+  }
+
+ private:
+  const Attrs& attrs_;
+  const QuantizedMatrix* quantized_ = nullptr;
+  int axis_ = 0;
+};
+
+std::unique_ptr<Kernel> create_gather(const NodeContext& node) { return std::make_unique<Gather>(node.attrs); }
+
 MINNOW_OP("Gather", infer_gather);
-MINNOW_KERNEL("Gather", create_simple<run_gather>);
+MINNOW_KERNEL("Gather", create_gather);
 
 // --- GatherElements
 

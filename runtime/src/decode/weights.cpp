@@ -18,21 +18,60 @@ struct Bytes {
   int64_t size = 0;
 };
 
-// The numbers of a stream, by rows: value = scale[row] * q + bias[row].
+// The numbers of a sparse stream, by rows: value = scale[row] * q + bias[row].
 struct Stream {
   Bytes indices;  // of the table, `bits` each, most significant first
   int bits = 8;
-  Bytes steps;  // sparse only: distance from the number before, `step_bits` each
+  Bytes steps;  // distance from the number before, `step_bits` each
   int step_bits = 0;
   int64_t count = 0;  // of indices
   std::vector<int8_t> table;
   std::vector<float> scale, bias;
-  std::vector<float> rest;  // sparse only: what the numbers that are not listed are, by rows
+  std::vector<float> rest;  // what the numbers that are not listed are, by rows
+};
+
+// `alpha` in either precision: a scale for each row, or for asymmetric rows two numbers.
+struct Alpha {
+  Bytes bytes;
+  bool half = false, asymmetric = false;
+  int least = -128;  // see read()
+  float extra = 1;   // multiplies all
+
+  void read(int64_t first, int64_t count, float* scale, float* bias) const {
+    constexpr int64_t kPart = 256;
+    const int64_t each = asymmetric ? 2 : 1;
+    for (int64_t at = 0; at < count; at += kPart) {
+      const int64_t n = std::min(kPart, count - at) * each, from = (first + at) * each;
+      float numbers[2 * kPart];
+      if (half) {
+        uint16_t aligned[2 * kPart];
+        std::memcpy(aligned, bytes.data + 2 * from, static_cast<size_t>(2 * n));
+        convert_elements(DType::kF16, aligned, DType::kF32, numbers, n);
+      } else {
+        std::memcpy(numbers, bytes.data + 4 * from, static_cast<size_t>(4 * n));
+      }
+      for (int64_t i = 0; i < n; ++i) numbers[i] *= extra;
+      for (int64_t r = 0; r < n / each; ++r) {
+        scale[at + r] = asymmetric ? numbers[2 * r + 1] : numbers[r];
+        bias[at + r] = 0;
+        // The first number of a pair belongs to the smallest quantized value where that is negative, otherwise to 0.
+        if (asymmetric)
+          bias[at + r] =
+              least < 0 ? numbers[2 * r] - static_cast<float>(least) * numbers[2 * r + 1] : numbers[2 * r];
+      }
+    }
+  }
 };
 
 class BitReader {
  public:
-  BitReader(Bytes bytes, int bits) : bytes_(bytes), bits_(bits) {}
+  BitReader(Bytes bytes, int bits, int64_t first = 0) : bytes_(bytes), bits_(bits), at_(first * bits / 8) {
+    const int skipped = static_cast<int>(first * bits % 8);
+    if (skipped == 0) return;
+    hold_ = at_ < bytes_.size ? static_cast<uint8_t>(bytes_.data[at_]) : 0u;
+    ++at_;
+    have_ = 8 - skipped;
+  }
   uint32_t next() {
     while (have_ < bits_) {
       const auto byte = at_ < bytes_.size ? static_cast<uint8_t>(bytes_.data[at_]) : 0u;
@@ -50,6 +89,55 @@ class BitReader {
   uint64_t hold_ = 0;
   int have_ = 0;
   int64_t at_ = 0;
+};
+
+// The dense streams.
+class StreamMatrix final : public QuantizedMatrix {
+ public:
+  StreamMatrix(const Shape& shape, int64_t stream_rows, Bytes indices, int index_bits, const std::vector<int8_t>& table,
+               const Alpha& alpha)
+      : indices_(indices), index_bits_(index_bits), alpha_(alpha) {
+    const int64_t count = shape.count(), length = count / stream_rows;
+    rows = count / shape[0] % length == 0 ? shape[0] : stream_rows;
+    columns = count / rows;
+    block = length;
+    bits = index_bits;
+    has_offset = alpha.asymmetric;
+    std::copy(table.begin(), table.end(), table_);
+    // A table of other numbers than those that the bits stand for holds any of 8 bits.
+    for (int i = 0; i < 1 << index_bits; ++i)
+      if (bits < 2 || table_[i] != i - (1 << (index_bits - 1))) bits = 8;
+    for (int i = 0; i < 256; ++i) {
+      high_[i] = table_[i >> 4 & 15];
+      low_[i] = table_[i & 15];
+    }
+  }
+
+  void codes(int64_t first, int64_t count, int8_t* to) const override {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(indices_.data);
+    if (index_bits_ == 8) {
+      for (int64_t i = 0; i < count; ++i) to[i] = table_[bytes[first + i]];
+      return;
+    }
+    if (index_bits_ == 4) {
+      if (count > 0 && first % 2 != 0) *to++ = low_[bytes[first++ / 2]], --count;
+      bytes += first / 2;
+      for (int64_t i = 0; i + 1 < count; i += 2) to[i] = high_[bytes[i / 2]], to[i + 1] = low_[bytes[i / 2]];
+      if (count % 2 != 0) to[count - 1] = high_[bytes[count / 2]];
+      return;
+    }
+    BitReader reader(indices_, index_bits_, first);
+    for (int64_t i = 0; i < count; ++i) to[i] = table_[reader.next()];
+  }
+  void scales(int64_t first, int64_t count, float* scale, float* offset) const override {
+    alpha_.read(first, count, scale, offset);
+  }
+
+ private:
+  Bytes indices_;
+  int index_bits_;
+  Alpha alpha_;
+  int8_t table_[256] = {}, high_[256], low_[256];  // of an index, and of the two that a byte holds
 };
 
 // Takes bytes off the front.
@@ -114,13 +202,6 @@ Status read_bits(Reader& in, int bits, int64_t count, Bytes* out) {
 void expand(const Stream& s, int64_t rows, int64_t count, float* out) {
   const int64_t length = count / rows;
   BitReader indices(s.indices, s.bits);
-  if (s.step_bits == 0) {
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t i = 0; i < length; ++i)
-        out[r * length + i] = static_cast<float>(s.table[indices.next()]) * s.scale[static_cast<size_t>(r)] +
-                              s.bias[static_cast<size_t>(r)];
-    return;
-  }
   for (int64_t r = 0; r < rows; ++r) std::fill_n(out + r * length, length, s.rest[static_cast<size_t>(r)]);
   BitReader steps(s.steps, s.step_bits);
   int64_t at = 0;
@@ -141,32 +222,12 @@ bool is_asymmetric(const wire::IDSTQuan& quan) {
   return quan.readType() != 0 || (quan.type() == 4 && quan.aMin() == 0 && quan.quantScale() == 0.0f);
 }
 
-// Scales, and for asymmetric rows what is added, from `alpha` in either precision.
-Status read_alpha(const wire::IDSTQuan& quan, Bytes alpha, bool half, int64_t rows, Stream* s) {
-  const bool asymmetric = is_asymmetric(quan);
-  const int64_t n = asymmetric ? 2 * rows : rows;
-  if (alpha.size != n * (half ? 2 : 4))
+Status read_alpha(const wire::IDSTQuan& quan, Bytes bytes, bool half, int64_t rows, Alpha* alpha) {
+  *alpha = {bytes, half, is_asymmetric(quan), least_quantum(quan), quan.quantScale() == 0.0f ? 1.0f : quan.quantScale()};
+  const int64_t size = half ? 2 : 4, each = alpha->asymmetric ? 2 : 1;
+  if (bytes.size / size / each != rows || bytes.size % (size * each) != 0)
     return fail(Code::kFormat, "it has %lld bytes of scales for %lld rows of weights",
-                static_cast<long long>(alpha.size), static_cast<long long>(rows));
-  std::vector<float> numbers(static_cast<size_t>(n));
-  if (half) {
-    std::vector<uint16_t> aligned(static_cast<size_t>(n));
-    std::memcpy(aligned.data(), alpha.data, static_cast<size_t>(alpha.size));
-    convert_elements(DType::kF16, aligned.data(), DType::kF32, numbers.data(), n);
-  } else {
-    std::memcpy(numbers.data(), alpha.data, static_cast<size_t>(alpha.size));
-  }
-  const float extra = quan.quantScale() == 0.0f ? 1.0f : quan.quantScale();
-  for (float& x : numbers) x *= extra;
-  s->scale.resize(static_cast<size_t>(rows));
-  s->bias.assign(static_cast<size_t>(rows), 0.0f);
-  for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
-    s->scale[r] = asymmetric ? numbers[2 * r + 1] : numbers[r];
-    if (!asymmetric) continue;
-    // The first number of a pair belongs to the smallest quantized value where that is negative, otherwise to 0.
-    const int least = least_quantum(quan);
-    s->bias[r] = least < 0 ? numbers[2 * r] - static_cast<float>(least) * s->scale[r] : numbers[2 * r];
-  }
+                static_cast<long long>(bytes.size), static_cast<long long>(rows));
   return ok();
 }
 
@@ -215,6 +276,7 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
                 static_cast<long long>(buffer.size + alpha.size + 4 * listed));
 
   auto s = std::make_shared<Stream>();
+  Alpha scales;
   int64_t rows = 0;
   switch (quan.type()) {
     case 0:
@@ -235,8 +297,11 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
       }
       MINNOW_RETURN_IF_ERROR(read_table(in, s.get()));
       MINNOW_RETURN_IF_ERROR(read_bits(in, s->bits, s->count, &s->indices));
-      MINNOW_RETURN_IF_ERROR(read_alpha(quan, alpha, half, rows, s.get()));
+      MINNOW_RETURN_IF_ERROR(read_alpha(quan, alpha, half, rows, &scales));
       if (quan.type() == 2) {
+        s->scale.resize(static_cast<size_t>(rows));
+        s->bias.resize(static_cast<size_t>(rows));
+        scales.read(0, rows, s->scale.data(), s->bias.data());
         // What is not listed is zero, or the number nearest to it that the row can hold.
         const int least = least_quantum(quan);
         for (size_t r = 0; r < s->scale.size(); ++r) {
@@ -261,14 +326,19 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
                     static_cast<long long>(count));
       for (int q = 0; q < 256; ++q) s->table.push_back(static_cast<int8_t>(q));
       s->indices = buffer;
-      s->count = count;
-      MINNOW_RETURN_IF_ERROR(read_alpha(quan, alpha, half, rows, s.get()));
+      MINNOW_RETURN_IF_ERROR(read_alpha(quan, alpha, half, rows, &scales));
       break;
     default:
       return d.unsupported("weights compressed in the form " + std::to_string(quan.type()));
   }
+  FileBytes source{buffer.data, buffer.size, std::move(file)};
+  if (s->step_bits == 0) {
+    *out = Constant::of_quantized(
+        type, std::make_shared<StreamMatrix>(shape, rows, s->indices, s->bits, s->table, scales), std::move(source));
+    return ok();
+  }
   const auto decode = [s, rows, count](void* to) { expand(*s, rows, count, static_cast<float*>(to)); };
-  *out = Constant::decoded(type, decode, {buffer.data, buffer.size, std::move(file)});
+  *out = Constant::decoded(type, decode, std::move(source));
   return ok();
 }
 

@@ -21,6 +21,16 @@ std::shared_ptr<Constant> Constant::decoded(const TensorType& type, Decode decod
   return constant;
 }
 
+std::shared_ptr<Constant> Constant::of_quantized(const TensorType& type, std::shared_ptr<const QuantizedMatrix> matrix,
+                                                 FileBytes source) {
+  const QuantizedMatrix* numbers = matrix.get();
+  auto constant = decoded(
+      type, [numbers](void* to) { numbers->floats(0, numbers->rows * numbers->columns, static_cast<float*>(to)); },
+      std::move(source));
+  constant->quantized_ = std::move(matrix);
+  return constant;
+}
+
 std::shared_ptr<Constant> Constant::owned(const TensorType& type, Buffer buffer) {
   auto holder = std::make_shared<Holder>();
   holder->tensor = Tensor{type, buffer.data()};
@@ -50,7 +60,7 @@ Status Constant::acquire(std::shared_ptr<const Tensor>* out) const {
 }
 
 void Constant::release() const {
-  if (tensor_ != nullptr) source_.release();
+  if (tensor_ != nullptr || quantized_ != nullptr) source_.release();
 }
 
 }  // namespace minnow

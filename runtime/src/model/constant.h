@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "kernels/core/quantized.h"
 #include "kernels/core/tensor.h"
 #include "runtime/src/model/buffer.h"
 #include "runtime/src/model/mapped_file.h"
@@ -33,12 +34,17 @@ class Constant {
                                         std::shared_ptr<const MappedFile> file);
   // `decode` reads the bytes of `source`; release() tells it that they are no longer needed in memory.
   static std::shared_ptr<Constant> decoded(const TensorType& type, Decode decode, FileBytes source);
+  // Numbers that stay quantized: acquire() makes floats of them, for those who cannot use them as they are.
+  static std::shared_ptr<Constant> of_quantized(const TensorType& type, std::shared_ptr<const QuantizedMatrix> matrix,
+                                                FileBytes source);
   static std::shared_ptr<Constant> owned(const TensorType& type, Buffer buffer);
 
   const TensorType& type() const { return type_; }
   // A number that identifies it in its model, the same each time the file is loaded; -1 if it is not in the file.
   int64_t id() const { return id_; }
   void set_id(int64_t id) { id_ = id; }
+  // The contents in quantized form; null where they have none.
+  const QuantizedMatrix* quantized() const { return quantized_.get(); }
   // Whether acquire() costs time and memory.
   bool is_lazy() const { return static_cast<bool>(decode_); }
 
@@ -58,6 +64,7 @@ class Constant {
   int64_t id_ = -1;
   Decode decode_;
   FileBytes source_;
+  std::shared_ptr<const QuantizedMatrix> quantized_;
   std::shared_ptr<const Tensor> tensor_;  // null when decoded on demand
   mutable std::mutex mutex_;
   mutable std::weak_ptr<const Tensor> latest_;

@@ -157,16 +157,37 @@ Status Executor::reshape(Step& step) {
   if (step.ready && same_types(entry.types, types)) return ok();
 
   std::vector<std::shared_ptr<const Tensor>> held(n);
-  for (size_t i = 0; i < n; ++i) {
-    if (step.constants[i] == nullptr) continue;
+  const auto is_quantized = [&](size_t i) {
+    return step.constants[i] != nullptr && step.constants[i]->quantized() != nullptr && step.is_static[i] &&
+           step.layouts[i] == Layout::kPlain;
+  };
+  const auto take_constant = [&](size_t i) -> Status {
     MINNOW_RETURN_IF_ERROR(step.constants[i]->acquire(&held[i]));
-    if (!step.is_static[i] || held[i]->type.layout != step.layouts[i]) continue;
+    if (!step.is_static[i] || held[i]->type.layout != step.layouts[i]) return ok();
     node.constant[i] = held[i].get();
     node.constant_ids[i] = step.constants[i]->id();
+    return ok();
+  };
+  for (size_t i = 0; i < n; ++i) {
+    if (is_quantized(i)) {
+      node.constant[i] = step.types[i].get();
+      node.constant_ids[i] = step.constants[i]->id();
+    } else if (step.constants[i] != nullptr) {
+      MINNOW_RETURN_IF_ERROR(take_constant(i));
+    }
   }
   if (entry.kernel == nullptr) {
     entry.kernel = entry.row->create(node);
     if (entry.kernel == nullptr) return fail(Code::kUnsupported, "there is no kernel for these types");
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (!is_quantized(i)) continue;
+    if (entry.kernel->unpacks(static_cast<int>(i))) {
+      node.quantized.resize(n);
+      node.quantized[i] = step.constants[i]->quantized();
+    } else {
+      MINNOW_RETURN_IF_ERROR(take_constant(i));
+    }
   }
   if (!same_types(entry.types, types)) {
     entry.types.clear();  // not in shape, should the next line fail
@@ -178,6 +199,7 @@ Status Executor::reshape(Step& step) {
     if (step.constants[i] == nullptr) continue;
     if (entry.kernel->reads(static_cast<int>(i))) {
       if (step.device == 0) {
+        if (held[i] == nullptr) MINNOW_RETURN_IF_ERROR(step.constants[i]->acquire(&held[i]));
         step.contents[i] = std::move(held[i]);
       } else {
         const Form form{step.layouts[i], static_cast<uint8_t>(step.device)};

@@ -1,0 +1,21 @@
+#include "kernels/core/quantized.h"
+
+#include <algorithm>
+
+namespace minnow {
+
+void QuantizedMatrix::floats(int64_t first, int64_t count, float* to) const {
+  constexpr int64_t kPart = 512;
+  int8_t code[kPart];
+  for (const int64_t end = first + count; first < end;) {
+    const int64_t of = first / block, n = std::min({kPart, end - first, (of + 1) * block - first});
+    float scale = 0, offset = 0;
+    scales(of, 1, &scale, &offset);
+    codes(first, n, code);
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(code[i]) * scale + offset;
+    first += n;
+    to += n;
+  }
+}
+
+}  // namespace minnow

@@ -1,0 +1,29 @@
+// Constant numbers of 2 to 8 bits as a file has them, with a scale for each block: what kernels pack them from.
+#pragma once
+
+#include <cstdint>
+
+namespace minnow {
+
+// A matrix in row-major order, w = code * scale + offset, with one scale and one offset for each block of `block`
+// consecutive numbers of a row.
+class QuantizedMatrix {
+ public:
+  virtual ~QuantizedMatrix() = default;
+
+  int64_t rows = 0, columns = 0;
+  int64_t block = 0;        // divides the columns
+  int bits = 8;             // a code is from -2^(bits - 1) up to 2^(bits - 1) - 1
+  bool has_offset = false;  // else all offsets are 0
+
+  int64_t blocks() const { return columns / block; }  // of a row
+
+  // The codes of `count` numbers from number `first` of the matrix on. Any thread may ask, for any of them.
+  virtual void codes(int64_t first, int64_t count, int8_t* to) const = 0;
+  // The scales and offsets of `count` blocks from block `first` of the matrix on.
+  virtual void scales(int64_t first, int64_t count, float* scale, float* offset) const = 0;
+  // The numbers themselves.
+  void floats(int64_t first, int64_t count, float* to) const;
+};
+
+}  // namespace minnow

@@ -1,0 +1,546 @@
+#define HWY_TARGET_INCLUDE __BASE_FILE__
+#include "kernels/cpu/machine/simd.h"
+//
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "kernels/core/interrupt.h"
+#include "kernels/core/rounding.h"
+#include "kernels/cpu/elementwise/math-inl.h"
+#include "kernels/cpu/gemm/quantized.h"
+#include "kernels/cpu/machine/packed_layout.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace minnow::HWY_NAMESPACE {
+namespace quantized {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using DU = hn::ScalableTag<uint32_t>;
+using V = hn::Vec<D>;
+using VU = hn::Vec<DU>;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
+constexpr int64_t kAheadWords = 512;
+
+// 2^23, to which small integers are added as its lowest bits.
+constexpr uint32_t kMagic = 0x4B000000;
+
+template <int kBits>
+constexpr uint32_t kHalf = 1u << (kBits - 1);
+
+// The codes of group `kGroup` of a unit, one in each byte.
+template <int kBits, int kGroup>
+HWY_INLINE VU group_of(const uint32_t* unit) {
+  const DU d;
+  if constexpr (kBits == 8) return hn::Load(d, unit + kGroup * kLanes);
+  constexpr bool kFour = (kBits & 4) != 0, kTwo = (kBits & 2) != 0, kOne = (kBits & 1) != 0;
+  constexpr int kTwoShift = kFour ? 4 : 0, kOneShift = kTwoShift + (kTwo ? 2 : 0);
+  constexpr int64_t kTwoAt = kFour ? 4 : 0, kOneAt = kTwoAt + (kTwo ? 2 : 0);
+  VU all = hn::Zero(d);
+  if constexpr (kFour) {
+    const VU v = hn::Load(d, unit + kGroup / 2 * kLanes);
+    all = hn::And(hn::ShiftRight<4 * (kGroup % 2)>(v), hn::Set(d, 0x0F0F0F0Fu));
+  }
+  if constexpr (kTwo) {
+    const VU v = hn::ShiftRight<2 * (kGroup % 4)>(hn::Load(d, unit + (kTwoAt + kGroup / 4) * kLanes));
+    all = hn::Or(all, hn::ShiftLeft<kTwoShift>(hn::And(v, hn::Set(d, 0x03030303u))));
+  }
+  if constexpr (kOne) {
+    const VU v = hn::ShiftRight<kGroup>(hn::Load(d, unit + kOneAt * kLanes));
+    all = hn::Or(all, hn::ShiftLeft<kOneShift>(hn::And(v, hn::Set(d, 0x01010101u))));
+  }
+  return all;
+}
+
+template <int kBits>
+HWY_INLINE V number_of(VU code) {  // of a code in the low bits
+  const V magic = hn::BitCast(D(), hn::OrAnd(hn::Set(DU(), kMagic), code, hn::Set(DU(), (1u << kBits) - 1)));
+  return hn::Sub(magic, hn::Set(D(), static_cast<float>((1u << 23) + kHalf<kBits>)));
+}
+
+// Calls use(column of the unit, codes as floats) for the four of a group.
+template <int kBits, int kGroup, typename Use>
+HWY_INLINE void each_of_group(const uint32_t* unit, const Use& use) {
+  VU v;
+  if constexpr (kBits == 4) {
+    v = hn::ShiftRight<4 * (kGroup % 2)>(hn::Load(DU(), unit + kGroup / 2 * kLanes));
+  } else {
+    v = group_of<kBits, kGroup>(unit);
+  }
+  use(4 * kGroup, number_of<kBits>(v));
+  use(4 * kGroup + 1, number_of<kBits>(hn::ShiftRight<8>(v)));
+  use(4 * kGroup + 2, number_of<kBits>(hn::ShiftRight<16>(v)));
+  use(4 * kGroup + 3, number_of<kBits>(hn::ShiftRight<24>(v)));
+}
+
+template <int kBits, typename Use>
+HWY_INLINE void each_of_unit(const uint32_t* unit, const Use& use) {
+  each_of_group<kBits, 0>(unit, use);
+  each_of_group<kBits, 1>(unit, use);
+  each_of_group<kBits, 2>(unit, use);
+  each_of_group<kBits, 3>(unit, use);
+  each_of_group<kBits, 4>(unit, use);
+  each_of_group<kBits, 5>(unit, use);
+  each_of_group<kBits, 6>(unit, use);
+  each_of_group<kBits, 7>(unit, use);
+}
+
+template <int kBits>
+void row(const QuantizedRow& q, int64_t begin, int64_t end) {
+  const D d;
+  const QuantizedForm& f = *q.form;
+  const GemvCall& g = q.call;
+  const V low = hn::Set(d, g.low), high = hn::Set(d, g.high);
+  for (int64_t panel = begin; panel < end; ++panel) {
+    const uint32_t* HWY_RESTRICT at = q.packed + panel * f.panel_words();
+    const float* HWY_RESTRICT a = q.a;
+    V total = hn::Zero(d);
+    for (int64_t b = 0; b < f.blocks; ++b) {
+      const V scale = hn::Load(d, reinterpret_cast<const float*>(at));
+      at += kLanes;
+      if (f.has_offset) {
+        total = hn::MulAdd(hn::Load(d, reinterpret_cast<const float*>(at)), hn::Set(d, q.sums[b]), total);
+        at += kLanes;
+      }
+      V sum[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+      for (int64_t u = 0; u < f.units; ++u) {
+        for (int64_t i = 0; i < kBits * kLanes; i += 16) __builtin_prefetch(at + kAheadWords + i, 0, 3);
+        each_of_unit<kBits>(at, [&](int i, V w) HWY_ATTR __attribute__((always_inline)) {
+          sum[i % 4] = hn::MulAdd(hn::Set(d, a[i]), w, sum[i % 4]);
+        });
+        at += kBits * kLanes;
+        a += kQuantizedUnit;
+      }
+      total = hn::MulAdd(scale, hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3])), total);
+    }
+    const int64_t column = panel * kLanes, lanes = std::min(kLanes, g.n - column);
+    if (g.bias != nullptr) total = hn::Add(total, hn::LoadU(d, g.bias + column));
+    if (g.start != nullptr) total = hn::Add(total, LoadPart(d, g.start + column, lanes));
+    StorePart(d, AtMost(high, AtLeast(low, total)), g.c + column, lanes);
+  }
+}
+
+template <int kBits>
+void unpack(const QuantizedPart& p, float* to) {
+  const D d;
+  const QuantizedForm& f = *p.form;
+  const uint32_t* at = p.packed + p.panel * f.panel_words() + p.block * f.block_words();
+  const V scale = hn::Load(d, reinterpret_cast<const float*>(at));
+  at += kLanes;
+  V offset = hn::Zero(d);
+  if (f.has_offset) {
+    offset = hn::Load(d, reinterpret_cast<const float*>(at));
+    at += kLanes;
+  }
+  at += p.begin / kQuantizedUnit * kBits * kLanes;
+  HWY_ALIGN float rest[kQuantizedUnit * kLanes];
+  for (int64_t i = p.begin; i < p.end; i += kQuantizedUnit, at += kBits * kLanes, to += kQuantizedUnit * kLanes) {
+    const int64_t n = std::min(kQuantizedUnit, p.end - i);
+    float* HWY_RESTRICT place = n == kQuantizedUnit ? to : rest;
+    each_of_unit<kBits>(at, [&](int k, V w) HWY_ATTR __attribute__((always_inline)) {
+      hn::Store(hn::MulAdd(w, scale, offset), d, place + k * kLanes);
+    });
+    if (place == rest) std::memcpy(to, rest, static_cast<size_t>(n * kLanes) * sizeof(float));
+  }
+}
+
+void row_of(const QuantizedRow& q, int64_t begin, int64_t end) {
+  switch (q.form->bits) {
+    case 2:
+      return row<2>(q, begin, end);
+    case 3:
+      return row<3>(q, begin, end);
+    case 4:
+      return row<4>(q, begin, end);
+    case 5:
+      return row<5>(q, begin, end);
+    case 6:
+      return row<6>(q, begin, end);
+    case 7:
+      return row<7>(q, begin, end);
+    default:
+      return row<8>(q, begin, end);
+  }
+}
+
+void unpack_part(const QuantizedPart& p, float* to) {
+  switch (p.form->bits) {
+    case 2:
+      return unpack<2>(p, to);
+    case 3:
+      return unpack<3>(p, to);
+    case 4:
+      return unpack<4>(p, to);
+    case 5:
+      return unpack<5>(p, to);
+    case 6:
+      return unpack<6>(p, to);
+    case 7:
+      return unpack<7>(p, to);
+    default:
+      return unpack<8>(p, to);
+  }
+}
+
+// The largest magnitude, and the sum.
+void measure_floats(const float* x, int64_t n, float* largest, float* sum) {
+  const D d;
+  V most = hn::Zero(d), all = hn::Zero(d);
+  for (int64_t i = 0; i < n; i += kLanes) {  // n is a multiple of 32
+    const V v = hn::LoadU(d, x + i);
+    most = hn::Max(most, hn::Abs(v));
+    all = hn::Add(all, v);
+  }
+  *largest = hn::GetLane(hn::MaxOfLanes(d, most));
+  *sum = hn::GetLane(hn::SumOfLanes(d, all));
+}
+
+// round(x * factor) as bytes; returns their sum.
+int32_t round_floats(const float* x, int64_t n, float factor, int8_t* to) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<int8_t, D> d8;
+  auto sum = hn::Zero(di);
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const auto q = hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, factor)));
+    sum = hn::Add(sum, q);
+    hn::StoreU(hn::DemoteTo(d8, q), d8, to + i);
+  }
+  return hn::GetLane(hn::SumOfLanes(di, sum));
+}
+
+}  // namespace quantized
+
+void quantized_row(const QuantizedRow& q, int64_t begin, int64_t end) { quantized::row_of(q, begin, end); }
+void quantized_unpack(const QuantizedPart& part, float* to) { quantized::unpack_part(part, to); }
+void quantized_measure(const float* x, int64_t n, float* largest, float* sum) {
+  quantized::measure_floats(x, n, largest, sum);
+}
+int32_t quantized_round(const float* x, int64_t n, float factor, int8_t* to) {
+  return quantized::round_floats(x, n, factor, to);
+}
+
+}  // namespace minnow::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace minnow {
+namespace {
+
+HWY_EXPORT(quantized_row);
+HWY_EXPORT(quantized_unpack);
+HWY_EXPORT(quantized_measure);
+HWY_EXPORT(quantized_round);
+
+// Columns that are unpacked at a time: with as many panels as a tile has blocks they stay in the second-level cache.
+constexpr int64_t kUnpackedColumns = 512;
+constexpr int64_t kSerialWeights = 30000;  // fewer are not worth waking a thread
+constexpr int64_t kFewUnpacked = 4;        // rows for which a tile has one block of columns
+
+uint32_t four_of(const uint8_t* codes, int shift, uint32_t mask) {
+  uint32_t word = 0;
+  for (int j = 0; j < 4; ++j) word |= (static_cast<uint32_t>(codes[j]) >> shift & mask) << (8 * j);
+  return word;
+}
+
+// A unit of one row, whose lane begins at `to`.
+void pack_unit(const uint8_t* codes, int bits, int64_t lanes, uint32_t* to) {
+  if (bits == 8) {
+    for (int64_t g = 0; g < 8; ++g, to += lanes) *to = four_of(codes + 4 * g, 0, 0xFF);
+    return;
+  }
+  int taken = 0;
+  for (int width : {4, 2, 1}) {
+    if ((bits & width) == 0) continue;
+    const int groups = 8 / width;
+    for (int64_t first = 0; first < 8; first += groups, to += lanes) {
+      uint32_t word = 0;
+      for (int g = 0; g < groups; ++g) word |= four_of(codes + 4 * (first + g), taken, (1u << width) - 1) << (width * g);
+      *to = word;
+    }
+    taken += width;
+  }
+}
+
+}  // namespace
+
+QuantizedForm::QuantizedForm(const QuantizedMatrix& matrix)
+    : rows(matrix.rows),
+      columns(matrix.columns),
+      block(matrix.block),
+      blocks(matrix.blocks()),
+      units(ceil_div(matrix.block, kQuantizedUnit)),
+      bits(matrix.bits),
+      has_offset(matrix.has_offset) {}
+
+int64_t QuantizedForm::panels() const { return ceil_div(rows, pack_width()); }
+
+int64_t QuantizedForm::block_words() const { return pack_width() * ((has_offset ? 2 : 1) + units * bits); }
+
+void QuantizedForm::pack(const QuantizedMatrix& matrix, const int32_t* order, void* to, ThreadPool* pool) const {
+  const int64_t lanes = pack_width();
+  const uint8_t half = static_cast<uint8_t>(1 << (bits - 1));
+  const auto pack_panels = [&](int64_t begin, int64_t end, int) {
+    constexpr int64_t kPart = 64 * kQuantizedUnit;
+    uint8_t codes[kPart];
+    LongLoop loop;
+    for (int64_t panel = begin; panel < end && loop.goes_on(lanes * columns); ++panel) {
+      uint32_t* base = static_cast<uint32_t*>(to) + panel * panel_words();
+      std::memset(base, 0, static_cast<size_t>(4 * panel_words()));
+      for (int64_t lane = 0; lane < std::min(lanes, rows - panel * lanes); ++lane) {
+        const int64_t row = panel * lanes + lane;
+        for (int64_t b = 0; b < blocks; ++b) {
+          uint32_t* at = base + b * block_words() + lane;
+          float scale = 0, offset = 0;
+          matrix.scales(row * blocks + b, 1, &scale, &offset);
+          std::memcpy(at, &scale, sizeof(float));
+          at += lanes;
+          if (has_offset) {
+            std::memcpy(at, &offset, sizeof(float));
+            at += lanes;
+          }
+          for (int64_t first = 0; first < block; first += kPart) {
+            const int64_t n = std::min(kPart, block - first);
+            auto* signed_codes = reinterpret_cast<int8_t*>(codes);
+            if (order == nullptr) {
+              matrix.codes(row * columns + b * block + first, n, signed_codes);
+            } else {
+              for (int64_t i = 0; i < n; ++i)
+                matrix.codes(row * columns + order[b * block + first + i], 1, signed_codes + i);
+            }
+            for (int64_t i = 0; i < n; ++i) codes[i] = static_cast<uint8_t>(codes[i] + half);
+            std::fill(codes + n, codes + round_up(n, kQuantizedUnit), half);
+            for (int64_t u = 0; u < n; u += kQuantizedUnit, at += bits * lanes) pack_unit(codes + u, bits, lanes, at);
+          }
+        }
+      }
+    }
+  };
+  if (pool == nullptr) return pack_panels(0, panels(), 0);
+  pool->parallel_for(panels(), 1, pack_panels);
+}
+
+void unpack_quantized(const QuantizedPart& part, float* to) { HWY_DYNAMIC_DISPATCH(quantized_unpack)(part, to); }
+
+void unpack_quantized(const QuantizedForm& form, const void* packed, float* to, ThreadPool* pool) {
+  const auto unpack = [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t panel = i / form.blocks, block = i % form.blocks;
+      unpack_quantized({&form, static_cast<const uint32_t*>(packed), panel, block, 0, form.block},
+                       to + (panel * form.columns + block * form.block) * pack_width());
+    }
+  };
+  pool->parallel_for(form.panels() * form.blocks, std::max<int64_t>(1, 4096 / form.block), unpack);
+}
+
+QuantizedGemm::QuantizedGemm(int64_t m, const QuantizedForm& form, const Activation& activation, int threads,
+                             Precision precision)
+    : form_(form), activation_(activation), m_(m), threads_(threads) {
+  bytes_ = kHasLowPrecision && precision == Precision::kLow && has_byte_products();
+  while (chunk_units_ < 4 && form.units % (2 * chunk_units_) == 0) chunk_units_ *= 2;
+  // Where there are panels enough for all threads.
+  for (const int width : {2, 4})
+    if (m > kFewUnpacked && form.panels() >= width * threads) width_ = width;
+}
+
+int64_t QuantizedGemm::workspace_bytes() const {
+  const int64_t sums = form_.has_offset ? round_up(4 * m_ * form_.blocks, 64) : 0;
+  if (bytes_) return sums + round_up(m_ * padded_columns(), 64) + 2 * round_up(4 * m_ * chunks(), 64);
+  if (m_ == 1) return sums + (form_.block % kQuantizedUnit == 0 ? 0 : 4 * padded_columns());
+  return threads_ * 4 * width_ * (kUnpackedColumns + kQuantizedUnit) * pack_width();
+}
+
+void QuantizedGemm::run(const GemmCall& call) const {
+  if (m_ == 0 || form_.rows == 0) return;
+  if (bytes_) return run_bytes(call);
+  m_ == 1 ? run_row(call) : run_panels(call);
+}
+
+void QuantizedGemm::run_row(const GemmCall& call) const {
+  char* space = static_cast<char*>(call.workspace);
+  QuantizedRow q;
+  q.form = &form_;
+  q.packed = reinterpret_cast<const uint32_t*>(call.packed_b);
+  q.a = call.a;
+  if (form_.has_offset) {
+    float* sums = reinterpret_cast<float*>(space);
+    for (int64_t b = 0; b < form_.blocks; ++b) {
+      float sum = 0;
+      for (int64_t i = 0; i < form_.block; ++i) sum += call.a[b * form_.block + i];
+      sums[b] = sum;
+    }
+    q.sums = sums;
+    space += round_up(4 * form_.blocks, 64);
+  }
+  if (form_.block % kQuantizedUnit != 0) {
+    float* padded = reinterpret_cast<float*>(space);
+    for (int64_t b = 0; b < form_.blocks; ++b) {
+      float* to = padded + b * form_.padded_block();
+      std::memcpy(to, call.a + b * form_.block, static_cast<size_t>(form_.block) * sizeof(float));
+      std::fill(to + form_.block, to + form_.padded_block(), 0.0f);
+    }
+    q.a = padded;
+  }
+  q.call = {q.a, nullptr, call.bias, call.start, call.c, form_.rows, form_.columns, activation_.low, activation_.high};
+  const int64_t pack = pack_width();
+  const auto run_panels = [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(quantized_row)(q, begin, end);
+    if (activation_.is_clamp()) return;
+    activate(activation_, call.c + begin * pack, std::min(form_.rows, end * pack) - begin * pack);
+  };
+  const int64_t panels = form_.panels();
+  if (call.pool == nullptr || form_.rows * form_.columns < kSerialWeights) return run_panels(0, panels, 0);
+  call.pool->parallel_for(panels, std::max<int64_t>(1, ceil_div(panels, 8 * threads_)), run_panels);
+}
+
+// Some columns of some panels at a time become floats, which all rows are multiplied with.
+void QuantizedGemm::run_panels(const GemmCall& call) const {
+  const int64_t pack = pack_width(), groups = ceil_div(form_.panels(), width_);
+  const int64_t space = width_ * (kUnpackedColumns + kQuantizedUnit) * pack;
+  const auto* packed = reinterpret_cast<const uint32_t*>(call.packed_b);
+  const auto multiply = [&](Tile& t, int blocks, int64_t columns) {
+    const TilePlan plan(m_, blocks, t.steps[0].length);
+    for (int64_t tile = 0; tile < plan.tiles(); ++tile) {
+      const int64_t row = plan.tile_begin(tile), count = plan.tile_begin(tile + 1) - row;
+      if (count == 0) continue;
+      Tile part = t;
+      part.in += row * call.lda;
+      part.out += row * call.ldc;
+      if (part.start != nullptr) part.start += row * call.ldc;
+      for (int b = 0; b < blocks;) {
+        int n = plan.most_blocks();
+        while (b + n > blocks) n /= 2;
+        Tile piece = part;
+        piece.w += b * t.w_block;
+        piece.out += b * pack;
+        if (piece.start != nullptr) piece.start += b * pack;
+        if (piece.bias != nullptr) piece.bias += b * pack;
+        piece.lanes = static_cast<int>(std::min(pack, columns - (b + n - 1) * pack));
+        tile_function(n, static_cast<int>(count))(piece);
+        b += n;
+      }
+    }
+  };
+  const auto run_groups = [&](int64_t begin, int64_t end, int worker) {
+    float* unpacked = static_cast<float*>(call.workspace) + worker * space;
+    LongLoop loop;
+    for (int64_t group = begin; group < end && loop.goes_on(m_ * width_ * pack * form_.columns / 8); ++group) {
+      const int64_t panel = group * width_;
+      const int blocks = static_cast<int>(std::min<int64_t>(width_, form_.panels() - panel));
+      const int64_t columns = std::min(blocks * pack, form_.rows - panel * pack);
+      int64_t done = 0, block = 0, at = 0;  // columns; and the place of the next one
+      while (done < form_.columns || done == 0) {
+        // As many pieces of blocks as there is room for.
+        int64_t length = 0;
+        while (block < form_.blocks && length < kUnpackedColumns) {
+          int64_t n = std::min(form_.block - at, kUnpackedColumns - length);
+          if (n < form_.block - at) n = round_up(n, kQuantizedUnit);
+          n = std::min(n, form_.block - at);
+          for (int b = 0; b < blocks; ++b)
+            unpack_quantized({&form_, packed, panel + b, block, at, at + n},
+                             unpacked + (b * (kUnpackedColumns + kQuantizedUnit) + length) * pack);
+          length += n;
+          at += n;
+          if (at == form_.block) ++block, at = 0;
+        }
+        const bool first = done == 0, last = done + length == form_.columns;
+        Tile t;
+        t.in = call.a + done;
+        t.in_pixel = call.lda;
+        t.steps[0].length = length;
+        t.steps[1].outer = 0;
+        t.w = unpacked;
+        t.w_block = (kUnpackedColumns + kQuantizedUnit) * pack;
+        t.bias = first && call.bias != nullptr ? call.bias + panel * pack : nullptr;
+        t.out = call.c + panel * pack;
+        t.out_pixel = call.ldc;
+        t.out_block = pack;
+        t.start = !first ? t.out : call.start != nullptr ? call.start + panel * pack : nullptr;
+        t.low = last ? activation_.low : -std::numeric_limits<float>::infinity();
+        t.high = last ? activation_.high : std::numeric_limits<float>::infinity();
+        multiply(t, blocks, columns);
+        done += length;
+        if (length == 0) break;
+      }
+      if (!activation_.is_clamp()) activate(activation_, call.c + panel * pack, m_, call.ldc, columns);
+    }
+  };
+  if (call.pool == nullptr || m_ * form_.rows * form_.columns < kSerialWeights) return run_groups(0, groups, 0);
+  call.pool->parallel_for(groups, 1, run_groups);
+}
+
+// A row of A in bytes. A chunk that holds an infinity or NaN makes the results NaN.
+void QuantizedGemm::round_row(const float* from, int8_t* codes, float* scale, int32_t* start, float* sums) const {
+  constexpr int64_t kMost = 4 * kQuantizedUnit;
+  const int64_t length = chunk_units_ * kQuantizedUnit, half = int64_t{1} << (form_.bits - 1);
+  float padded[kMost];
+  for (int64_t b = 0; b < form_.blocks; ++b, from += form_.block) {
+    float block_sum = 0;
+    for (int64_t at = 0; at < form_.padded_block(); at += length, codes += length, ++scale, ++start) {
+      const float* x = from + at;
+      if (at + length > form_.block) {
+        const int64_t there = std::max<int64_t>(0, form_.block - at);
+        std::copy(x, x + there, padded);
+        std::fill(padded + there, padded + length, 0.0f);
+        x = padded;
+      }
+      float largest = 0, sum = 0;
+      HWY_DYNAMIC_DISPATCH(quantized_measure)(x, length, &largest, &sum);
+      block_sum += sum;
+      const bool finite = std::isfinite(largest) && std::isfinite(sum);
+      *scale = finite ? largest / 127.0f : std::numeric_limits<float>::quiet_NaN();
+      const float factor = largest > 0 && finite ? 127.0f / largest : 0.0f;
+      const bool fits = std::isfinite(factor);
+      const int32_t total = HWY_DYNAMIC_DISPATCH(quantized_round)(x, length, fits ? factor : 0.0f, codes);
+      *start = -static_cast<int32_t>(half) * total;
+    }
+    if (form_.has_offset) *sums++ = block_sum;
+  }
+}
+
+void QuantizedGemm::run_bytes(const GemmCall& call) const {
+  char* space = static_cast<char*>(call.workspace);
+  const auto take = [&](int64_t bytes) {
+    char* at = space;
+    space += round_up(bytes, 64);
+    return at;
+  };
+  float* sums = form_.has_offset ? reinterpret_cast<float*>(take(4 * m_ * form_.blocks)) : nullptr;
+  auto* codes = reinterpret_cast<int8_t*>(take(m_ * padded_columns()));
+  auto* scale = reinterpret_cast<float*>(take(4 * m_ * chunks()));
+  auto* start = reinterpret_cast<int32_t*>(take(4 * m_ * chunks()));
+  const auto round_rows = [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r)
+      round_row(call.a + r * call.lda, codes + r * padded_columns(), scale + r * chunks(), start + r * chunks(),
+                sums == nullptr ? nullptr : sums + r * form_.blocks);
+  };
+  if (call.pool == nullptr || m_ == 1) {
+    round_rows(0, m_, 0);
+  } else {
+    call.pool->parallel_for(m_, std::max<int64_t>(1, 16384 / form_.columns), round_rows);
+  }
+  ByteCall bytes;
+  bytes.form = &form_;
+  bytes.packed = reinterpret_cast<const uint32_t*>(call.packed_b);
+  bytes.a = {codes, scale, start, sums, m_, chunks(), chunk_units_};
+  bytes.bias = call.bias;
+  bytes.start = call.start;
+  bytes.c = call.c;
+  bytes.ldc = call.ldc;
+  bytes.low = activation_.low;
+  bytes.high = activation_.high;
+  const int64_t pack = pack_width(), panels = form_.panels();
+  const auto multiply = [&](int64_t begin, int64_t end, int) {
+    multiply_quantized_bytes(bytes, begin, end);
+    if (activation_.is_clamp()) return;
+    activate(activation_, call.c + begin * pack, m_, call.ldc, std::min(form_.rows, end * pack) - begin * pack);
+  };
+  if (call.pool == nullptr || m_ * form_.rows * form_.columns < kSerialWeights) return multiply(0, panels, 0);
+  call.pool->parallel_for(panels, std::max<int64_t>(1, ceil_div(panels, 8 * threads_)), multiply);
+}
+
+}  // namespace minnow
+#endif

@@ -1,0 +1,112 @@
+// Matrix products with weights of 2 to 8 bits, which stay packed in memory: C = activation(A W^T + bias + start). Each
+// product of few rows reads them once, and makes numbers of them in registers.
+#pragma once
+
+#include <string>
+
+#include "kernels/core/quantized.h"
+#include "kernels/cpu/gemm/gemm.h"
+
+namespace minnow {
+
+// Codes are packed by 32 along the columns.
+constexpr int64_t kQuantizedUnit = 32;
+
+// How W lies in memory: [panels of `lanes` rows][block of columns]: `lanes` scales, as many offsets where there are
+// any, then the codes, each plus 2^(bits - 1). A unit of 32 codes of each row is `bits` vectors of 32-bit lanes, a lane
+// for each row. It consists of 8 groups of 4 codes, one in each byte of a lane. The lowest bits of the codes are in
+// vectors of the first kind that they fill, the next ones in the next kind:
+//   8 bits of a byte: 8 vectors, one for each group;
+//   4 bits: 4 vectors, of groups 2 v in the low half of a byte and 2 v + 1 in the high one;
+//   2 bits: 2 vectors, of groups 4 v up to 4 v + 3;  1 bit: 1 vector.
+// Blocks are filled up to whole units.
+struct QuantizedForm {
+  int64_t rows = 0, columns = 0, block = 0, blocks = 0;
+  int64_t units = 0;  // of a block
+  int bits = 8;
+  bool has_offset = false;
+
+  QuantizedForm() = default;
+  explicit QuantizedForm(const QuantizedMatrix& matrix);
+  int64_t panels() const;
+  int64_t block_words() const;  // of 32 bits
+  int64_t panel_words() const { return blocks * block_words(); }
+  int64_t bytes() const { return 4 * panels() * panel_words(); }
+  int64_t padded_block() const { return units * kQuantizedUnit; }
+  // `order`: the column of the matrix that comes at each place of a row, or null: as they are. Columns of different
+  // blocks must not mix.
+  void pack(const QuantizedMatrix& matrix, const int32_t* order, void* to, ThreadPool* pool) const;
+  std::string packing() const { return "quantized" + std::to_string(bits) + "," + std::to_string(block); }
+};
+
+// Makes floats of the columns [begin, end) of a panel, as gemm_pack_b() has them: [column][lane]. Begin is a multiple
+// of 32 in its block, and end too or the end of the block.
+struct QuantizedPart {
+  const QuantizedForm* form = nullptr;
+  const uint32_t* packed = nullptr;
+  int64_t panel = 0, block = 0, begin = 0, end = 0;  // columns of the block
+};
+void unpack_quantized(const QuantizedPart& part, float* to);
+// All of them, as gemm_pack_b() would pack the floats.
+void unpack_quantized(const QuantizedForm& form, const void* packed, float* to, ThreadPool* pool);
+
+// One row times panels: the arguments of the inner loops.
+struct QuantizedRow {
+  const QuantizedForm* form = nullptr;
+  const uint32_t* packed = nullptr;
+  const float* a = nullptr;     // with each block filled up to whole units by zeros
+  const float* sums = nullptr;  // of a's blocks, for the offsets
+  GemvCall call = {};           // bias, start, c, n, low and high
+};
+
+// Rows of A in 8 bits: [row][padded column], with a scale for each chunk.
+struct ByteRows {
+  const int8_t* codes = nullptr;
+  const float* scale = nullptr;  // [row][chunk]
+  const int32_t* start = nullptr;  // [row][chunk]: what the sum of a chunk begins with, for the codes' 2^(bits - 1)
+  const float* sums = nullptr;   // [row][block]
+  int64_t rows = 0, chunks = 0, chunk_units = 1;
+};
+struct ByteCall {
+  const QuantizedForm* form = nullptr;
+  const uint32_t* packed = nullptr;
+  ByteRows a;
+  const float *bias = nullptr, *start = nullptr;
+  float* c = nullptr;
+  int64_t ldc = 0;
+  float low = 0, high = 0;
+};
+// Whether this machine multiplies bytes fast enough for it.
+bool has_byte_products();
+// Computes the panels [begin, end) of all rows.
+void multiply_quantized_bytes(const ByteCall& call, int64_t begin, int64_t end);
+
+// The plan for one set of sizes.
+class QuantizedGemm {
+ public:
+  QuantizedGemm() = default;
+  // Below precision high, A is rounded to 8 bits where that is faster.
+  QuantizedGemm(int64_t m, const QuantizedForm& form, const Activation& activation, int threads, Precision precision);
+
+  const QuantizedForm& form() const { return form_; }
+  int64_t workspace_bytes() const;
+  const char* scheme() const { return bytes_ ? "quantized_bytes" : m_ == 1 ? "quantized_row" : "quantized_panels"; }
+  // With `packed_b` as the form packs it. A is not transposed.
+  void run(const GemmCall& call) const;
+
+ private:
+  void run_row(const GemmCall& call) const;
+  void run_panels(const GemmCall& call) const;
+  void run_bytes(const GemmCall& call) const;
+  void round_row(const float* from, int8_t* codes, float* scale, int32_t* start, float* sums) const;
+  int64_t padded_columns() const { return form_.blocks * form_.padded_block(); }
+  int64_t chunks() const { return form_.blocks * form_.units / chunk_units_; }
+
+  QuantizedForm form_;
+  Activation activation_;
+  int64_t m_ = 0, chunk_units_ = 1;
+  int threads_ = 1, width_ = 1;  // panels that are unpacked at a time
+  bool bytes_ = false;
+};
+
+}  // namespace minnow
