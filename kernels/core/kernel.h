@@ -86,8 +86,8 @@ class Kernel {
     (void)i;
     return true;
   }
-  // Whether reshape() takes input i, a constant, as the quantized numbers that the file has, where it has such. The same
-  // before and after reshape().
+  // Whether reshape() takes input i, a constant, as the quantized numbers that the file has, where it has such. The
+  // same before and after reshape().
   virtual bool unpacks(int i) const {
     (void)i;
     return false;

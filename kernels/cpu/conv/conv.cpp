@@ -188,9 +188,8 @@ class ConvPacked final : public Kernel {
       const QuantizedForm& form = rows_.form();
       const std::vector<int32_t> order = direct_order(s);
       const std::string taps = order.empty() ? "" : "," + std::to_string(s.kh * s.kw);
-      weights_.make(node, {1}, form.packing() + taps, form.bytes(), [&](void* to) {
-        form.pack(*quantized, order.empty() ? nullptr : order.data(), to, node.pool);
-      });
+      weights_.make(node, {1}, form.packing() + taps, form.bytes(),
+                    [&](void* to) { form.pack(*quantized, order.empty() ? nullptr : order.data(), to, node.pool); });
       if (use_ == Use::kUnpacked) unpacked_bytes = round_up(scheme_->packed_floats() * 4, 64);
       if (use_ == Use::kRows) seconds_ = 0;
     } else if (quantized != nullptr) {

@@ -106,7 +106,8 @@ class Linear final : public Kernel {
     stored_ = w != nullptr && !low_ && !is_quantized_ && s_.m == 1 && s_.k >= kLongRow && bytes >= kLeastStored &&
               node.attrs.b("stored", false);
     if (is_quantized_) {
-      quantized_ = QuantizedGemm(s_.m, QuantizedForm(*quantized), activation_, std::max(1, node.threads), node.precision);
+      quantized_ =
+          QuantizedGemm(s_.m, QuantizedForm(*quantized), activation_, std::max(1, node.threads), node.precision);
       const QuantizedForm& form = quantized_.form();
       weights_.make(node, {1}, form.packing(), form.bytes(),
                     [&](void* to) { form.pack(*quantized, nullptr, to, node.pool); });
@@ -163,9 +164,15 @@ class Linear final : public Kernel {
 
   bool reads(int i) const override { return !(i == 1 && packed_) && !(i == 2 && constant_bias_); }
   [[gnu::cold]] Profile profile() const override {
-    return {is_quantized_ ? quantized_.scheme() : low_ ? low_gemm_.scheme() : stored_ ? "gemv_stored" : "gemm_packed", s_.macs()};
+    return {is_quantized_ ? quantized_.scheme()
+            : low_        ? low_gemm_.scheme()
+            : stored_     ? "gemv_stored"
+                          : "gemm_packed",
+            s_.macs()};
   }
-  double seconds() const override { return packed_ && !low_ && !is_quantized_ ? estimate_product(s_.macs(), s_.n * s_.k) : 0; }
+  double seconds() const override {
+    return packed_ && !low_ && !is_quantized_ ? estimate_product(s_.macs(), s_.n * s_.k) : 0;
+  }
 
  private:
   int64_t gemm_floats() const {

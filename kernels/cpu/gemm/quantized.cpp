@@ -108,9 +108,9 @@ void row(const QuantizedRow& q, int64_t begin, int64_t end) {
       V sum[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
       for (int64_t u = 0; u < f.units; ++u) {
         for (int64_t i = 0; i < kBits * kLanes; i += 16) __builtin_prefetch(at + kAheadWords + i, 0, 3);
-        each_of_unit<kBits>(at, [&](int i, V w) HWY_ATTR __attribute__((always_inline)) {
-          sum[i % 4] = hn::MulAdd(hn::Set(d, a[i]), w, sum[i % 4]);
-        });
+        each_of_unit<kBits>(
+            at, [&](int i, V w) HWY_ATTR
+            __attribute__((always_inline)) { sum[i % 4] = hn::MulAdd(hn::Set(d, a[i]), w, sum[i % 4]); });
         at += kBits * kLanes;
         a += kQuantizedUnit;
       }
@@ -140,9 +140,9 @@ void unpack(const QuantizedPart& p, float* to) {
   for (int64_t i = p.begin; i < p.end; i += kQuantizedUnit, at += kBits * kLanes, to += kQuantizedUnit * kLanes) {
     const int64_t n = std::min(kQuantizedUnit, p.end - i);
     float* HWY_RESTRICT place = n == kQuantizedUnit ? to : rest;
-    each_of_unit<kBits>(at, [&](int k, V w) HWY_ATTR __attribute__((always_inline)) {
-      hn::Store(hn::MulAdd(w, scale, offset), d, place + k * kLanes);
-    });
+    each_of_unit<kBits>(
+        at, [&](int k, V w) HWY_ATTR
+        __attribute__((always_inline)) { hn::Store(hn::MulAdd(w, scale, offset), d, place + k * kLanes); });
     if (place == rest) std::memcpy(to, rest, static_cast<size_t>(n * kLanes) * sizeof(float));
   }
 }
@@ -258,7 +258,8 @@ void pack_unit(const uint8_t* codes, int bits, int64_t lanes, uint32_t* to) {
     const int groups = 8 / width;
     for (int64_t first = 0; first < 8; first += groups, to += lanes) {
       uint32_t word = 0;
-      for (int g = 0; g < groups; ++g) word |= four_of(codes + 4 * (first + g), taken, (1u << width) - 1) << (width * g);
+      for (int g = 0; g < groups; ++g)
+        word |= four_of(codes + 4 * (first + g), taken, (1u << width) - 1) << (width * g);
       *to = word;
     }
     taken += width;

@@ -62,9 +62,9 @@ struct QuantizedRow {
 // Rows of A in 8 bits: [row][padded column], with a scale for each chunk.
 struct ByteRows {
   const int8_t* codes = nullptr;
-  const float* scale = nullptr;  // [row][chunk]
+  const float* scale = nullptr;    // [row][chunk]
   const int32_t* start = nullptr;  // [row][chunk]: what the sum of a chunk begins with, for the codes' 2^(bits - 1)
-  const float* sums = nullptr;   // [row][block]
+  const float* sums = nullptr;     // [row][block]
   int64_t rows = 0, chunks = 0, chunk_units = 1;
 };
 struct ByteCall {

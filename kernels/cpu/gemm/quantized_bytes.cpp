@@ -40,7 +40,8 @@ MINNOW_QUANTIZED_BYTES inline __attribute__((always_inline)) void read_unit(cons
     }
     if constexpr (kTwo) {
       const __m512i v = _mm512_load_si512(unit + (kTwoAt + g / 4) * kLanes);
-      const __m512i two = _mm512_and_si512(_mm512_srli_epi32(v, static_cast<unsigned>(2 * (g % 4))), _mm512_set1_epi8(3));
+      const __m512i two =
+          _mm512_and_si512(_mm512_srli_epi32(v, static_cast<unsigned>(2 * (g % 4))), _mm512_set1_epi8(3));
       all = _mm512_or_si512(all, _mm512_slli_epi32(two, kTwoShift));
     }
     if constexpr (kOne) {

@@ -56,8 +56,7 @@ struct Alpha {
         bias[at + r] = 0;
         // The first number of a pair belongs to the smallest quantized value where that is negative, otherwise to 0.
         if (asymmetric)
-          bias[at + r] =
-              least < 0 ? numbers[2 * r] - static_cast<float>(least) * numbers[2 * r + 1] : numbers[2 * r];
+          bias[at + r] = least < 0 ? numbers[2 * r] - static_cast<float>(least) * numbers[2 * r + 1] : numbers[2 * r];
       }
     }
   }
@@ -141,9 +140,9 @@ class StreamMatrix final : public QuantizedMatrix {
 };
 
 // Takes bytes off the front.
-class Reader {
+class StreamReader {
  public:
-  explicit Reader(Bytes bytes) : bytes_(bytes) {}
+  explicit StreamReader(Bytes bytes) : bytes_(bytes) {}
   Status take(int64_t n, Bytes* out) {
     if (n < 0 || n > bytes_.size) return fail(Code::kFormat, "its compressed weights are cut off");
     *out = {bytes_.data, n};
@@ -165,7 +164,7 @@ class Reader {
   Bytes bytes_;
 };
 
-Status read_shape(Reader& in, bool wide, int64_t count, int64_t* rows) {
+Status read_shape(StreamReader& in, bool wide, int64_t count, int64_t* rows) {
   int64_t rank = 0, product = 1;
   MINNOW_RETURN_IF_ERROR(in.number<uint8_t>(&rank));
   for (int64_t i = 0; i < rank; ++i) {
@@ -179,7 +178,7 @@ Status read_shape(Reader& in, bool wide, int64_t count, int64_t* rows) {
   return ok();
 }
 
-Status read_table(Reader& in, Stream* s) {
+Status read_table(StreamReader& in, Stream* s) {
   int64_t n = 0;
   MINNOW_RETURN_IF_ERROR(in.number<uint8_t>(&n));
   if (n == 0) n = 256;
@@ -194,7 +193,7 @@ Status read_table(Reader& in, Stream* s) {
   return ok();
 }
 
-Status read_bits(Reader& in, int bits, int64_t count, Bytes* out) {
+Status read_bits(StreamReader& in, int bits, int64_t count, Bytes* out) {
   if (count > INT64_MAX / 64) return fail(Code::kFormat, "its compressed weights are too many");
   return in.take((count * bits + 7) / 8, out);
 }
@@ -223,7 +222,8 @@ bool is_asymmetric(const wire::IDSTQuan& quan) {
 }
 
 Status read_alpha(const wire::IDSTQuan& quan, Bytes bytes, bool half, int64_t rows, Alpha* alpha) {
-  *alpha = {bytes, half, is_asymmetric(quan), least_quantum(quan), quan.quantScale() == 0.0f ? 1.0f : quan.quantScale()};
+  *alpha = {bytes, half, is_asymmetric(quan), least_quantum(quan),
+            quan.quantScale() == 0.0f ? 1.0f : quan.quantScale()};
   const int64_t size = half ? 2 : 4, each = alpha->asymmetric ? 2 : 1;
   if (bytes.size / size / each != rows || bytes.size % (size * each) != 0)
     return fail(Code::kFormat, "it has %lld bytes of scales for %lld rows of weights",
@@ -283,7 +283,7 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
       return read_sparse_floats(quan, type, out);
     case 1:
     case 2: {
-      Reader in(buffer);
+      StreamReader in(buffer);
       MINNOW_RETURN_IF_ERROR(read_shape(in, quan.shapeInt32(), count, &rows));
       s->count = count;
       if (quan.type() == 2) {

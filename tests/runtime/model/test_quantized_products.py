@@ -45,7 +45,8 @@ def run(model: bytes, x: np.ndarray, scheme: str, precision: str = "high") -> np
 @pytest.mark.parametrize("bits", range(2, 9))
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("half", [False, True])
-@pytest.mark.parametrize("k,blocks", [(128, 4), (127, 1), (192, 4), (640, 5), (1100, 1)])
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("k", "blocks"), [(128, 4), (127, 1), (192, 4), (640, 5), (1100, 1)])
 def test_rows(bits, form, half, k, blocks):
     n = 193 + 2 * bits
     table, w = quantized((n, k, 1, 1), bits, blocks, form, half)
@@ -64,11 +65,11 @@ def test_rows(bits, form, half, k, blocks):
 
 
 @pytest.mark.parametrize(
-    "bits,blocks,form", [(4, 1, "least"), (4, 4, "symmetric"), (3, 2, "zero"), (8, 4, "symmetric")]
+    ("bits", "blocks", "form"), [(4, 1, "least"), (4, 4, "symmetric"), (3, 2, "zero"), (8, 4, "symmetric")]
 )
-@pytest.mark.parametrize("kernel,stride", [((1, 1), 1), ((3, 3), 2), ((5, 1), 1), ((2, 3), 1)])
+@pytest.mark.parametrize(("kernel", "stride"), [((1, 1), 1), ((3, 3), 2), ((5, 1), 1), ((2, 3), 1)])
 def test_images(bits, blocks, form, kernel, stride):
-    c, n = 64, 150
+    c, n = 128, 150
     table, w = quantized((n, c, *kernel), bits, blocks, form, False)
     bias = normal(RNG, n)
     x = normal(RNG, 2, c, 7, 6)
