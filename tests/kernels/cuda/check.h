@@ -112,6 +112,11 @@ class Buffer {
     require(cudaMemcpy(data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "cudaMemcpy");
     if (dtype == DType::kF16 || dtype == DType::kBF16) *values = decode(dtype, bytes);
   }
+  // As they are.
+  template <typename T>
+  explicit Buffer(const std::vector<T>& all) : Buffer(DType::kBool, all.size() * sizeof(T)) {
+    require(cudaMemcpy(data(), all.data(), bytes_, cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() { cudaFree(memory_); }
@@ -125,6 +130,13 @@ class Buffer {
     std::vector<uint8_t> bytes(bytes_);
     require(cudaMemcpy(bytes.data(), data(), bytes_, cudaMemcpyDeviceToHost), "cudaMemcpy");
     return decode(dtype_, bytes);
+  }
+  // As they lie in memory.
+  template <typename T>
+  std::vector<T> elements() const {
+    std::vector<T> all(bytes_ / sizeof(T));
+    require(cudaMemcpy(all.data(), data(), bytes_, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    return all;
   }
   bool guards_hold() const {
     std::vector<uint8_t> bytes(2 * kGuard);
@@ -174,6 +186,15 @@ class Report {
     if (worst <= 1) return;
     fail(what + ": element " + std::to_string(at) + " is " + std::to_string(got[at]) + ", not " +
          std::to_string(want.value[at]) + ", " + std::to_string(worst) + " times what is allowed");
+  }
+  // Numbers that have to be the same.
+  template <typename T>
+  void equal(const std::string& what, const std::vector<T>& got, const std::vector<T>& want) {
+    ++checks_;
+    for (size_t i = 0; i < want.size(); ++i)
+      if (got[i] != want[i])
+        return fail(what + ": element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " +
+                    std::to_string(want[i]));
   }
   void guards(const std::string& what, const Buffer& buffer) {
     if (!buffer.guards_hold()) fail(what + ": wrote outside of its result");

@@ -1,0 +1,104 @@
+// From the exact sums of a row, 8 columns at a time, to memory.
+#pragma once
+
+#include "kernels/cuda/integer/fixed_point.cuh"
+
+namespace minnow::cuda {
+
+struct EightIntegers {
+  int v[8];
+};
+
+__device__ __forceinline__ EightIntegers load_eight(const int32_t* from, int at) {
+  const int4 a = *reinterpret_cast<const int4*>(from + at), b = *reinterpret_cast<const int4*>(from + at + 4);
+  return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
+}
+__device__ __forceinline__ int zero_of(const void* zero, bool is_unsigned) {
+  return is_unsigned ? static_cast<int>(*static_cast<const uint8_t*>(zero)) - 128
+                     : static_cast<int>(*static_cast<const int8_t*>(zero));
+}
+
+template <typename T>
+__device__ __forceinline__ void store_eight(const IntegerEnding& end, int64_t at, int left, const int (&v)[8]) {
+  T* to = static_cast<T*>(end.y) + at;
+  if (end.wide) {
+    constexpr int kWords = 2 * sizeof(T);
+    uint32_t word[kWords];
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      if constexpr (sizeof(T) == 1) {
+        word[i] = (v[4 * i] & 255) | (v[4 * i + 1] & 255) << 8 | (v[4 * i + 2] & 255) << 16 | v[4 * i + 3] << 24;
+      } else if constexpr (sizeof(T) == 2) {
+        word[i] = (v[2 * i] & 65535) | v[2 * i + 1] << 16;
+      } else {
+        word[i] = v[i];
+      }
+    }
+    if constexpr (sizeof(T) == 1) {
+      *reinterpret_cast<uint2*>(to) = make_uint2(word[0], word[1]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kWords / 4; ++i)
+        reinterpret_cast<uint4*>(to)[i] = make_uint4(word[4 * i], word[4 * i + 1], word[4 * i + 2], word[4 * i + 3]);
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    if (i < left) to[i] = static_cast<T>(v[i]);
+}
+
+// v: sums of row m and columns n to n + 7, of x less 128 where it is unsigned, and of the weights as they lie. `base`
+// is where the product of the batch begins in y, `first` in the arrays. `x_zero`: its number, less 128 where x is
+// unsigned.
+__device__ __forceinline__ void finish_eight(const IntegerEnding& end, int64_t base, int first, int m, int n,
+                                             int x_zero, int row_sum, int (&v)[8]) {
+  if (n >= end.columns) return;
+  const int64_t at = base + m * end.row + n;
+  const int left = end.columns - n, column = first + n;
+  if (end.bias != nullptr) {
+    const EightIntegers b = load_eight(end.bias, column);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] += b.v[i];
+  }
+  if (end.correction != nullptr) {
+    const EightIntegers b = load_eight(end.correction, column);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] -= x_zero * b.v[i];
+  }
+  if (end.w_zero != nullptr) {
+    const EightIntegers b = load_eight(end.w_zero, column);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] -= (row_sum + end.row_sum_add) * b.v[i];
+  }
+  if (end.kind == IntegerEnding::kFixedPoint) {
+    const EightIntegers factor = load_eight(end.factor, column), shift = load_eight(end.shift, column);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = limited(scaled_by(v[i], factor.v[i], shift.v[i]), end.zero, end.least, end.most);
+  } else if (end.kind == IntegerEnding::kFactor) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      v[i] = rounded(__fmul_rn(static_cast<float>(v[i]), end.scale[column + i]), end.zero, end.least, end.most);
+  } else if (end.kind == IntegerEnding::kFloat) {
+    const float step = *end.step;
+    float f[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      f[i] = __fmul_rn(static_cast<float>(v[i]), __fmul_rn(step, end.scale[column + i]));
+      if (end.offset != nullptr) f[i] = __fadd_rn(f[i], end.offset[column + i]);
+      if (end.residual != nullptr && i < left) f[i] += end.residual[at + i];
+    }
+    activate<true>(f, end.activation);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = __float_as_int(f[i]);
+  }
+  if (end.bytes == 1) {
+    store_eight<uint8_t>(end, at, left, v);
+  } else if (end.bytes == 2) {
+    store_eight<uint16_t>(end, at, left, v);
+  } else {
+    store_eight<uint32_t>(end, at, left, v);
+  }
+}
+
+}  // namespace minnow::cuda
