@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from minnow import errors
     from minnow.check import Check, check
     from minnow.convert import Report, convert
+    from minnow.quantize import quantize
     from minnow.runtime.device_array import DeviceArray
     from minnow.runtime.session import Model, Session, TensorInfo, load
     from minnow.runtime.verify import verify
@@ -40,6 +41,7 @@ __all__ = [
     "convert",
     "errors",
     "load",
+    "quantize",
     "verify",
 ]
 
@@ -53,6 +55,7 @@ _HOME = {
     "check": "minnow.check",
     "convert": "minnow.convert",
     "load": "minnow.runtime.session",
+    "quantize": "minnow.quantize",
     "verify": "minnow.runtime.verify",
 }
 

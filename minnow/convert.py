@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from minnow.optimizer.effect import Effect
     from minnow.optimizer.pipeline import Summary
     from minnow.optimizer.rewrite import Trace
+    from minnow.report.quantization import Quantization
     from minnow.runtime.verify import Verification
     from minnow.schema.ir import Model
 
@@ -64,6 +65,7 @@ class Report:
         verification: the comparison with the source; None if it was switched off.
         checked: the comparison with the folder `testdir`, if there is one.
         limits: what MNN's own runtime may do otherwise, depending on the numbers of a run, and the nodes that do it.
+        quantization: what became of the weights, if they were to become smaller.
     """
 
     source: str
@@ -84,12 +86,14 @@ class Report:
     verification: Verification | None = None
     checked: Verification | None = None
     limits: dict[str, list[str]] = field(default_factory=dict)
+    quantization: Quantization | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON-ready values."""
         table = asdict(self)
         table["verification"] = None if self.verification is None else self.verification.as_dict()
         table["checked"] = None if self.checked is None else self.checked.as_dict()
+        table["quantization"] = None if self.quantization is None else self.quantization.as_dict()
         return table
 
     def __str__(self) -> str:
@@ -103,6 +107,8 @@ class Report:
             rows.append(f"MNN's own runtime may differ in some nodes: {_counts(self.limits)}")
         if self.verification is not None:
             rows.append(str(self.verification))
+        if self.quantization is not None:
+            rows += ["", str(self.quantization), ""]
         if self.checked is not None:
             rows.append(str(self.checked))
         times = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in self.seconds.items())
@@ -178,7 +184,7 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
         model = model.clone()  # which the next conversion may use
         products_to_convolutions(model.graph)
     custom = _custom_ops(model)
-    if options.side_file or not has_two_graphs(model, form):
+    if options.side_file or options.compression is not None or not has_two_graphs(model, form):
         model = _one_graph(model)
     mnn = options.target == "mnn"
     if options.strict_target and mnn:
@@ -214,12 +220,19 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
                 _verify(report, source, temporary, options)
                 if model.portable is not None:
                     _verify_second(report, source, model, options)
-        if form != form.comparable:
+        smaller = options.compression
+        if smaller is not None:
+            with step("quantize"):
+                done = smaller.perform(model, options, partial(exact, form=form), not custom)
+            model, report.quantization = done.model, done.quantization
+            report.after = effect_of(model.graph)
+            report.notices += done.notices
+        if form != form.comparable or smaller is not None:
             with step("write"), writing(destination):
                 report.output_bytes = exact(model, temporary, form=form)
             if options.verify and not custom:
                 with step("verify"):
-                    _verify_form(report, source, temporary, options, form.lossy)
+                    _verify_form(report, source, temporary, options, form.lossy or smaller is not None)
         if options.testdir:
             with step("check"):
                 _check_folder(report, temporary, options)

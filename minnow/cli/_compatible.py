@@ -227,6 +227,7 @@ class _Line:
             testdir_tolerance=tolerance,
             testdir_run=run,
             form=self.form(framework),
+            compression=self.compression(),
         )
 
     def form(self, framework: str) -> Any:
@@ -241,31 +242,49 @@ class _Line:
                 where="--keepInputFormat",
                 hint="leave it out: the inputs are as in the source",
             )
-        bits = given.take("weightQuantBits", 0)
-        names = ("weightQuantAsymmetric", "weightQuantBlock", "weightQuantScaleBit")
-        scale_bits = given.take("weightQuantScaleBit", 32)
-        if scale_bits not in (16, 32):
-            raise UnsupportedError(f"scales in {scale_bits} bits", where="--weightQuantScaleBit", hint="32 or 16")
-        if not bits and (useless := [f"--{name}" for name in names if name in given]):
-            note(f"without --weightQuantBits these have no effect: {', '.join(useless)}")
-        if bits and not 2 <= bits <= 8:
-            raise UsageError(f"--weightQuantBits is {bits}", hint="2 to 8; 0 for weights as they are")
         gelu = given.take("useGeluApproximation")
         product = given.take("convertMatmulToConv")
         return FileForm(
             auth_code=given.take("authCode", ""),
             blocked_border=not keep,
             flush=given.take("alignDenormalizedValue", 1) != 0,
-            half=bool(given.take("fp16")),
             sparse=bool(given.take("detectSparseSpeedUp")),
-            weight_bits=bits,
-            asymmetric=_yes("weightQuantAsymmetric", given.take("weightQuantAsymmetric", "1")),
-            block=given.take("weightQuantBlock", -1),
-            half_scales=scale_bits == 16,
             tanh_gelu=bool(gelu),
-            convolutions=bool(product) if product is not None else bits > 0,
+            convolutions=bool(product) if product is not None else given.take("weightQuantBits", 0) > 0,
             static=bool(given.take("saveStaticModel")),
         )
+
+    def compression(self) -> Any:
+        """How weights are made smaller; None if they are not."""
+        from minnow.optimizer.quantize.compress import HALF, Recipe
+        from minnow.quantize import Compression
+
+        given = self.given
+        half, bits, hqq = bool(given.take("fp16")), given.take("weightQuantBits", 0), bool(given.take("hqq"))
+        names = ("weightQuantAsymmetric", "weightQuantBlock", "weightQuantScaleBit", "hqq")
+        asymmetric = _yes("weightQuantAsymmetric", given.take("weightQuantAsymmetric", "1"))
+        block, scale_bits = given.take("weightQuantBlock", -1), given.take("weightQuantScaleBit", 32)
+        if scale_bits not in (16, 32):
+            raise UnsupportedError(f"scales in {scale_bits} bits", where="--weightQuantScaleBit", hint="32 or 16")
+        if not bits and (useless := [f"--{name}" for name in names if name in given]):
+            note(f"without --weightQuantBits these have no effect: {', '.join(useless)}")
+        if bits and not 2 <= bits <= 8:
+            raise UsageError(f"--weightQuantBits is {bits}", hint="2 to 8; 0 for weights as they are")
+        if hqq and bits and not asymmetric:
+            note("--hqq is for --weightQuantAsymmetric 1: it has no effect")
+        if not half and not bits:
+            return None
+        recipe = Recipe(
+            width=bits or HALF,
+            block=max(block, 0),
+            symmetric=not asymmetric,
+            method="hqq" if hqq and asymmetric else "rtn",
+            half_scales=scale_bits == 16,
+            products=not bits,
+            others=not bits,
+            constants=int(half),
+        )
+        return Compression(recipe)
 
     def finish(self) -> None:
         """Notes on what is accepted only; nothing may be left then."""

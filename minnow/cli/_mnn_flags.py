@@ -110,7 +110,10 @@ MNN_FLAGS = {
             "weightQuantScaleBit", "whole", "carried out", "With --weightQuantBits: scales in 32 or 16 bits.",
             default="32",
         ),
-        MnnFlag("hqq", "switch", "refused", "Use --weightQuantAsymmetric 1: the least and the largest weight."),
+        MnnFlag(
+            "hqq", "switch", "carried out", "With --weightQuantBits: offsets with which most errors are small "
+            "(half-quadratic quantization).",
+        ),
         MnnFlag(
             "splitBlockQuant", "switch", "refused", "A convolution with scales of blocks is one node; old runtimes do "
             "not read it.",

@@ -56,9 +56,10 @@ class WriteOptions(Options):
     )
     form: Any = option(
         None,
-        "How the file is written, a `minnow.schema.mnn.form.FileForm`: float16 weights, weights of few bits, and more.",
+        "How the file is written, a `minnow.schema.mnn.form.FileForm`: fixed shapes, weights without zeros, and more.",
         only_python=True,
     )
+    compression: Any = option(None, "How weights are made smaller, a `minnow.quantize.Compression`.", only_python=True)
     prepack: bool = option(
         False,
         "Also write a companion file OUTPUT.packed with the weights packed for this kind of processor, which makes "

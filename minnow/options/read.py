@@ -33,7 +33,21 @@ class InputOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class SourceOptions(Options):
+class TrustOptions(Options):
+    """Whether code in a model file may run."""
+
+    SECTION: ClassVar[str] = "Reading the model"
+
+    trust: bool = option(
+        False,
+        "Allow code in the model file to run: a TorchScript program, whose outputs are compared with.",
+        python="PyTorch runs the program, and the methods that restore its objects. Otherwise the outputs are compared "
+        "with those of the reference implementation. A module or program of this process is always trusted.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SourceOptions(TrustOptions):
     """How a model file is opened."""
 
     SECTION: ClassVar[str] = "Reading the model"
@@ -47,12 +61,6 @@ class SourceOptions(Options):
         names_files=True,
     )
     prototxt: Path = option("", "Another name for `weights`.", only_python=True, names_files=True)
-    trust: bool = option(
-        False,
-        "Allow code in the model file to run: a TorchScript program, whose outputs are compared with.",
-        python="PyTorch runs the program, and the methods that restore its objects. Otherwise the outputs are compared "
-        "with those of the reference implementation. A module or program of this process is always trusted.",
-    )
 
     @property
     def companion(self) -> str:
@@ -80,8 +88,8 @@ class InspectCommand(InputOptions, SourceOptions):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ReadOptions(InputOptions, SourceOptions):
-    """How a source model is read."""
+class GraphOptions(InputOptions):
+    """Which graph of a source model is read, and how."""
 
     framework: str | None = option(
         None, "Format of the source; by default detected from its content.", flags=("-f", "--framework")
@@ -116,6 +124,11 @@ class ReadOptions(InputOptions, SourceOptions):
         names_files=True,
     )
     dequantize: bool = option(False, "Convert a quantized model to float; graph inputs and outputs keep their types.")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ReadOptions(GraphOptions, SourceOptions):
+    """How a source model is read."""
 
     def for_reader(self) -> dict[str, Any]:
         """The keyword arguments of `minnow.converter.read`, except for the file and its format."""

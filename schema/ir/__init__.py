@@ -4,6 +4,7 @@ Everything a pass needs is here by name: `Graph`, `Node`, `Value`, `TensorType`,
 """
 
 from minnow.schema.ir.blob import ArrayBlob, Blob, LazyBlob, MappedBlob, PackedBlob, unpack_codes
+from minnow.schema.ir.compressed import QuantizedBlob, RoundedBlob
 from minnow.schema.ir.dtype import DType
 from minnow.schema.ir.graph import Graph, Model, Node, State, Value
 from minnow.schema.ir.type import UNKNOWN, Dim, TensorType
@@ -20,6 +21,8 @@ __all__ = [
     "Model",
     "Node",
     "PackedBlob",
+    "QuantizedBlob",
+    "RoundedBlob",
     "State",
     "TensorType",
     "Value",

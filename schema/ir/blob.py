@@ -47,7 +47,7 @@ class ArrayBlob:
         return self._array
 
 
-class _Described:
+class Described:
     """A blob that is told its dtype and shape, because its numbers are not there yet."""
 
     __slots__ = ("_dtype", "_shape")
@@ -64,7 +64,7 @@ class _Described:
         return self._shape
 
 
-class MappedBlob(_Described):
+class MappedBlob(Described):
     """Numbers in a file, mapped at the first use.
 
     Args:
@@ -87,7 +87,7 @@ class MappedBlob(_Described):
             raise FormatError("cannot read external weights", where=str(self._path), why=str(e)) from e
 
 
-class LazyBlob(_Described):
+class LazyBlob(Described):
     """Numbers computed when they are asked for, for instance folded weights; nothing is kept.
 
     Attributes:
@@ -110,7 +110,7 @@ class LazyBlob(_Described):
         return array.reshape(self._shape)
 
 
-class PackedBlob(_Described):
+class PackedBlob(Described):
     """A matrix of small integers, packed into bytes, with a scale for each block of a row: (code - zero) * scale.
 
     Args:

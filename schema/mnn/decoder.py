@@ -148,8 +148,8 @@ def _declared(text: str, key: str) -> dict[str, TensorType]:
         raise FormatError(f"the metadata '{key}' is invalid", why=f"{type(e).__name__}: {e}") from None
 
 
-def _halves(net: Mapping[str, Any], metadata: dict[str, str]) -> Callable[[str], bool]:
-    """Whether a constant of float16, by its name, stands for float32: it is only stored in less space.
+def _halves(net: Mapping[str, Any], metadata: dict[str, str]) -> Callable[[str, DType], bool]:
+    """Whether a constant of 16 bits, by its name, stands for float32: it is only stored in less space.
 
     MNN's runtime computes in float32 with all of them: so do files that it wrote, unless an input is float16.
     """
@@ -158,10 +158,10 @@ def _halves(net: Mapping[str, Any], metadata: dict[str, str]) -> Callable[[str],
             names = {str(name) for name in json.loads(metadata.pop("minnow.halves", "[]"))}
         except (ValueError, TypeError) as e:
             raise FormatError("the metadata 'minnow.halves' is invalid", why=str(e)) from None
-        return names.__contains__
+        return lambda name, dtype: name in names
     inputs = (op.get("main", {}) for op in net.get("oplists", []) if op.get("type") == "Input")
     every = not any(main.get("dtype") == "DT_HALF" for main in inputs)
-    return lambda name: every
+    return lambda name, dtype: every and dtype is DType.F16
 
 
 def _tensor(row: Mapping[str, Any]) -> TensorType:
@@ -222,7 +222,7 @@ class _Reader:
         types: Mapping[str, DType],
         most: int,
         roundings: Mapping[int, Any],
-        halves: Callable[[str], bool],
+        halves: Callable[[str, DType], bool],
         declared: Mapping[str, TensorType] | None = None,
         foreign: bool = False,
         source: str = "",
@@ -378,7 +378,7 @@ class _Reader:
             return [self.graph.add_param(type, names[0])]
         if kind in ("Const", "TrainableParam"):
             array = _blob(main)
-            if array.dtype == np.float16 and self.halves(names[0]):
+            if DType.of(array.dtype) in (DType.F16, DType.BF16) and self.halves(names[0], DType.of(array.dtype)):
                 array = array.astype(np.float32)
             dtype = self._true(DType.of(array.dtype), names[0])
             if dtype.bits < 8:

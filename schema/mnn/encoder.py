@@ -15,7 +15,7 @@ import numpy as np
 
 from minnow.schema.collector import SeldomCollected
 from minnow.schema.errors import InternalError, UnsupportedError
-from minnow.schema.ir import ArrayBlob, Blob, DType, Graph, LazyBlob, Model, Node, TensorType, Value
+from minnow.schema.ir import ArrayBlob, Blob, DType, Graph, LazyBlob, Model, Node, RoundedBlob, TensorType, Value
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.ir.graph import RET
 from minnow.schema.mnn import state, wire
@@ -152,6 +152,10 @@ def _flat(data: Blob, dtype: DType) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(data.numpy()).reshape(-1).view(dtype.numpy)
 
 
+def _rounded(data: RoundedBlob) -> np.ndarray[Any, Any]:
+    return data.rounded().reshape(-1).view(np.uint8)
+
+
 def _is_exact(value: Value) -> bool:
     """Whether the type of a constant means something to its readers."""
     return any(n.op != RET and Trait.EXACT_TYPES in get(n.op).traits for n, _ in value.uses)
@@ -173,18 +177,23 @@ def _metadata(model: Model, file: FileWriter) -> bytes:
     if file.types:
         named = {name: dtype.value for name, dtype in file.types.items()}
         meta["minnow.types"] = json.dumps(named, separators=(",", ":"))
+    if file.halves:
+        # For our reader: the graph computes in float32 with them.
+        meta["minnow.halves"] = json.dumps(file.halves, separators=(",", ":"))
     pairs = [{"key": k, "s": v} for k, v in sorted(meta.items())]
     return wire.write_nested("Extra", {"type": "Meta", "engine": "MNN", "attr": pairs})
 
 
 class FileWriter:
     """State of one file: tensor names in use, subgraphs written so far (inner ones first), the element types of inputs
-    and constants for which the format has no code, by the tensor's name, and the types of what loops stack."""
+    and constants for which the format has no code, by the tensor's name, the types of what loops stack, and the names
+    of constants of float32 that are stored in 16 bits."""
 
     def __init__(self) -> None:
         self.subgraphs: list[dict[str, Any]] = []
         self.types: dict[str, DType] = {}
         self.scanned: list[tuple[str, TensorType]] = []
+        self.halves: list[str] = []
         self._taken: dict[str, int] = {}
 
     def main(self, graph: Graph, model: Model) -> GraphWriter:
@@ -309,7 +318,10 @@ class GraphWriter:
     def _const(self, data: Blob, name: str, exact: bool = False) -> int:
         index = self._new(name)
         stored = self._stored(data.dtype, index)
-        if exact and data.dtype in (DType.F16, DType.BF16):
+        if isinstance(data, RoundedBlob):
+            stored = data.stored
+            self.file.halves.append(self.names[index])
+        elif exact and data.dtype in (DType.F16, DType.BF16):
             self.file.types[self.names[index]] = data.dtype  # else runtimes widen them
         blob: dict[str, Any] = {"dataType": WIRE_DTYPES[stored], "dataFormat": "NCHW"}
         if data.shape:
@@ -318,7 +330,10 @@ class GraphWriter:
             field = _PAYLOAD[stored]
             dtype = DType.U8 if field == "uint8s" else stored
             # Unpacked when it is written: so no more than one weight is in memory at a time.
-            blob[field] = LazyBlob(partial(_flat, data, dtype), dtype, (nbytes(data) // dtype.size,))
+            if isinstance(data, RoundedBlob):
+                blob[field] = LazyBlob(partial(_rounded, data), dtype, (nbytes(data) // 2,))
+            else:
+                blob[field] = LazyBlob(partial(_flat, data, dtype), dtype, (nbytes(data) // dtype.size,))
         self.ops.append(
             {"type": "Const", "main_type": "Blob", "main": blob, "outputIndexes": [index], "name": self.names[index]}
         )

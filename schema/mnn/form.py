@@ -22,12 +22,7 @@ class FileForm:
         auth_code: text for `ExtraInfo.name`.
         blocked_border: four-dimensional inputs and outputs of convolutions and the like are in channel blocks (NC4HW4).
         flush: numbers below the least normal float32 become 0.
-        half: weights of convolutions, and constants, are float16, rounded to the nearest.
         sparse: weights of convolutions that are mostly zeros are stored without these.
-        weight_bits: weights of convolutions in 2 to 8 bits; 0 for float.
-        asymmetric: from the least to the largest weight, instead of around 0.
-        block: input channels with one scale; less than 16, or no divisor of the channels: one scale per output channel.
-        half_scales: scales are float16.
         tanh_gelu: GELU is computed by tanh instead of erf.
         static: shapes are fixed, and ops that only move elements are lists of copied regions.
         convolutions: matrix products with a constant are convolutions of one element, before the file is written.
@@ -36,12 +31,7 @@ class FileForm:
     auth_code: str = ""
     blocked_border: bool = False
     flush: bool = False
-    half: bool = False
     sparse: bool = False
-    weight_bits: int = 0
-    asymmetric: bool = True
-    block: int = -1
-    half_scales: bool = False
     tanh_gelu: bool = False
     convolutions: bool = False
     static: bool = False
@@ -49,12 +39,12 @@ class FileForm:
     @property
     def lossy(self) -> bool:
         """Whether outputs differ by more than rounding errors from those of the graph."""
-        return self.half or self.weight_bits > 0 or self.tanh_gelu
+        return self.tanh_gelu
 
     @property
     def comparable(self) -> FileForm:
         """The same form, but for what makes outputs differ, and for what Minnow's engine may not run."""
-        return replace(self, half=False, weight_bits=0, tanh_gelu=False, static=False)
+        return replace(self, tanh_gelu=False, static=False)
 
 
 def apply(net: Net, form: FileForm) -> None:
@@ -69,8 +59,6 @@ def apply(net: Net, form: FileForm) -> None:
         (form.flush, _flush),
         (form.tanh_gelu, _approximate),
         (form.sparse, weights.sparse),
-        (form.weight_bits > 0, weights.quantize),
-        (form.half, weights.half),
         (form.blocked_border, blocked.block_border),
     )
     for wanted, step in steps:

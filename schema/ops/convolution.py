@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import UNKNOWN, DType, LazyBlob, Node, PackedBlob, TensorType
+from minnow.schema.ir import UNKNOWN, DType, LazyBlob, Node, PackedBlob, QuantizedBlob, RoundedBlob, TensorType
 from minnow.schema.ir.blob import nbytes
+from minnow.schema.ir.compressed import pack
 from minnow.schema.ops import window
 from minnow.schema.ops.epilogue import RESIDUAL, Activation, finish, finished, finished_cases
 from minnow.schema.ops.window import Array, AutoPad
@@ -221,14 +222,19 @@ def _encode(node: Node, transposed: bool) -> WireOp | None:
         common["outPads"] = list(attrs["output_padding"])
     type = ("Deconvolution" if transposed else "Convolution") + ("Depthwise" if depthwise else "")
     main: dict[str, Any] = {"common": common}
-    if not w.is_const or (bias is not None and not bias.is_const):
+    weights = w.data
+    # Of 16-bit floats the table has f16 only.
+    in_table = not isinstance(weights, RoundedBlob) or weights.stored is DType.F16
+    if weights is None or not in_table or (bias is not None and not bias.is_const):
         # Weights that are computed cannot be in groups: runtimes take them for those of the first one.
         fits = w.type.dtype is DType.F32 and (group == 1 or depthwise)
         return WireOp(type, "Convolution2D", main, node.inputs[:RESIDUAL]) if fits else None
-    weights = w.data
-    assert weights is not None
     if isinstance(weights, PackedBlob) and weights.bits > 1:
         main["quanParameter"] = _packed(weights)
+    elif isinstance(weights, QuantizedBlob):
+        main["quanParameter"] = _quantized(weights)
+    elif isinstance(weights, RoundedBlob):
+        main["quanParameter"] = {"type": 3, "buffer": _halves(weights), "quantScale": 1.0}
     elif weights.dtype is DType.F16:
         # Halves as they are: the third kind of compressed weights.
         buffer = LazyBlob(lambda: _flat(weights.numpy(), np.float16).view(np.int8), DType.I8, (nbytes(weights),))
@@ -267,6 +273,36 @@ def _packed(blob: PackedBlob) -> dict[str, Any]:
         quantized["alpha"] = _flat(scale, np.float32)
     size = len(head) + len(table) + nbytes(blob.codes)
     return quantized | {"buffer": LazyBlob(stream, DType.I8, (size,))}
+
+
+def _halves(blob: RoundedBlob) -> LazyBlob:
+    return LazyBlob(lambda: _flat(blob.rounded(), np.float16).view(np.int8), DType.I8, (nbytes(blob) // 2,))
+
+
+def _quantized(blob: QuantizedBlob) -> dict[str, Any]:
+    """The first kind of compressed weights: shape, a table of all integers, and the codes, which are places in it."""
+    bits, half = blob.bits, 1 << (blob.bits - 1)
+    wide = max(blob.codes.shape) > 0xFFFF
+    head = bytes([2]) + np.array(blob.codes.shape, "<u4" if wide else "<u2").tobytes()
+    head += bytes([2 * half % 256]) + np.arange(-half, half).astype(np.int8).tobytes()
+
+    def stream() -> Array:
+        return np.frombuffer(head + pack(blob.codes, bits), np.int8)
+
+    symmetric = blob.low is None
+    alpha = blob.scale if blob.low is None else np.stack([blob.low, blob.scale], 1).reshape(-1)
+    quantized: dict[str, Any] = {
+        "type": 1,
+        "buffer": LazyBlob(stream, DType.I8, (len(head) + -(-blob.codes.size * bits // 8),)),
+        "aMaxOrBits": bits,
+        "aMin": 0 if symmetric else -half,
+        "readType": 0 if symmetric else len(blob.codes),
+        "quantScale": 1.0,
+        "shapeInt32": wide,
+    }
+    if alpha.dtype == np.float16:
+        return quantized | {"alphaFp16": alpha.view(np.uint16), "scaleStorage": "FP16"}
+    return quantized | {"alpha": _flat(alpha, np.float32)}
 
 
 def _flat(array: Any, dtype: Any) -> Array:

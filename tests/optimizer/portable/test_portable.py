@@ -169,7 +169,7 @@ def test_weights_are_in_the_file_once() -> None:
     assert len(encode(both)) < len(encode(replace(both, portable=None))) + 4000
 
 
-@pytest.mark.parametrize("form", [FileForm(half=True), FileForm(weight_bits=8), FileForm(sparse=True)])
+@pytest.mark.parametrize("form", [FileForm(flush=True), FileForm(tanh_gelu=True), FileForm(sparse=True)])
 def test_other_forms_have_one_graph(form: FileForm) -> None:
     net = wire.read(encode(optimized(layer()), form=form))
     assert "minnow" not in net["extraInfo"]

@@ -1,0 +1,38 @@
+"""mnnconvert quantize"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from minnow.cli._option import FORMAT, MODEL_FILE, QUIET, Command, emit, options
+from minnow.cli._terminal import spinner
+
+if TYPE_CHECKING:
+    from minnow.options.quantize import QuantizeOptions
+
+
+@click.command(cls=Command)
+@click.argument("model", type=MODEL_FILE)
+@options("quantize.QuantizeOptions", required=["output"])
+@QUIET
+@FORMAT
+def command(model: str, options: QuantizeOptions, quiet: bool, format_: str) -> None:
+    """Make the weights of a model smaller, and measure what that costs.
+
+    MODEL has any format, .mnn too. The weights of convolutions, matrix products, tables and recurrent layers become
+    integers of few bits or 16-bit floats; everything is computed as before. The report says for each layer what became
+    of it, and how near the outputs are to those of the float model.
+    """
+    from pathlib import Path
+
+    from minnow.convert import convert_file
+    from minnow.quantize import Compression
+
+    with spinner() as progress:
+        asked = replace(options, progress=progress)
+        report = convert_file(Path(model), asked.for_conversion(Compression.of(asked)))
+    if not quiet:
+        emit(report, format_, lambda: str(report))

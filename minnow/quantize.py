@@ -1,0 +1,513 @@
+"""`minnow.quantize`: converts a model to a `.mnn` file with weights of few bits, and measures what that costs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from minnow.convert import Report, convert
+from minnow.optimizer.quantize.choice import moves_of, rungs_of, widths_after
+from minnow.optimizer.quantize.compress import BRAIN, HALF, Compressor, LayerResult, Recipe, Width
+from minnow.options.quantize import QuantizeOptions, parsed_drop, parsed_size
+from minnow.options.run import RunOptions
+from minnow.options.signature import takes
+from minnow.report.quantization import Quantization, Similarity, Speed
+from minnow.schema.errors import BudgetError, MinnowError, StoppedError, UnsupportedError, UsageError
+from minnow.schema.notice import Notice
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+    from torch.nn import Module
+
+    from minnow.options.convert import ConvertOptions
+    from minnow.runtime.session import Session
+    from minnow.schema.ir import Model
+
+Array = npt.NDArray[Any]
+_log = logging.getLogger("minnow.quantize")
+
+QUANTIZED = "minnow.quantized"
+"""Metadata of a file with smaller weights: by how much its outputs may differ from those of the source."""
+
+_TRIES = 60
+_FETCHED = 16
+"""Layers whose inputs are in memory at a time."""
+_STARTS = 6
+_LEAST_CONSTANT = 16
+"""Constants of fewer elements stay float32: they are limits and small numbers, to which float16 does harm."""
+_MOST_DB = 300.0
+"""Errors of outputs that are nothing but error."""
+
+
+@takes(QuantizeOptions)
+def quantize(source: str | os.PathLike[str] | ExportedProgram | Module, options: QuantizeOptions) -> Report:
+    """Converts a model to a `.mnn` file with smaller weights, and measures what that costs.
+
+    Args:
+        source: path of the model file, of any format, `.mnn` too; or a PyTorch module, or an ExportedProgram of
+            torch.export.
+        options:
+
+    Returns:
+        The report of the conversion; its `quantization` says what became of each layer, how near the outputs are to
+        those of the float model, and what became of size, latency and memory.
+
+    Raises:
+        BudgetError: no weights keep `max_size` or `max_drop`; no file is written.
+        UnsupportedError: the model has no weights to quantize.
+        The errors of `convert`.
+    """
+    return convert(source, **_arguments(options))
+
+
+def _arguments(options: QuantizeOptions) -> dict[str, Any]:
+    made = options.for_conversion(Compression.of(options))
+    return {**made.changed(), "compression": made.compression}
+
+
+WIDTHS: dict[str, Width] = {
+    "fp16": HALF, "bf16": BRAIN, "int8": 8, "int7": 7, "int6": 6, "int5": 5, "int4": 4, "int3": 3, "int2": 2,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Compression:
+    """How the weights of a conversion are made smaller.
+
+    Attributes:
+        recipe: for each layer.
+        max_size: bytes that the file may have; None for any.
+        max_drop: loss of the score that is allowed, and whether it is a share of the score; None for any.
+        metric: "FILE.py:FUNCTION" that gives the score; "": the similarity of the outputs.
+        least: the fewest bits, where widths are chosen.
+        samples: random inputs to measure with.
+        measure: whether to measure latency and memory.
+        required: it is an error if there is nothing to quantize.
+    """
+
+    recipe: Recipe
+    max_size: int | None = None
+    max_drop: tuple[float, bool] | None = None
+    metric: str = ""
+    least: int = 2
+    samples: int = 2
+    measure: bool = False
+    required: bool = False
+
+    @classmethod
+    def of(cls, options: QuantizeOptions) -> Compression:
+        """What the options ask for."""
+        budget = bool(options.max_size or options.max_drop)
+        patterns = [options.exclude] if isinstance(options.exclude, str) else list(options.exclude)
+        width = WIDTHS[options.weights or ("int2" if budget else "int8")]
+        recipe = Recipe(
+            width=width,
+            block=options.block_size(),
+            symmetric=options.symmetric,
+            method=options.method,
+            half_scales=options.scale_bits == 16,
+            exclude=tuple(patterns),
+            constants=_LEAST_CONSTANT if width == HALF else 0,
+            for_mnn=options.target == "mnn",
+        )
+        return cls(
+            recipe,
+            parsed_size(options.max_size) if options.max_size else None,
+            parsed_drop(options.max_drop) if options.max_drop else None,
+            os.fspath(options.metric),
+            max(int(width), 2) if budget else 2,
+            options.samples,
+            options.measure,
+            required=True,
+        )
+
+    @property
+    def chooses(self) -> bool:
+        """Whether each layer gets bits of its own."""
+        return self.max_size is not None or self.max_drop is not None
+
+    def perform(self, model: Model, options: ConvertOptions, write: Callable[[Model, Path], int], runs: bool) -> _Done:
+        """Makes the weights of an optimized model smaller.
+
+        Args:
+            model: it is not changed.
+            options: of the conversion.
+            write: writes a model to a path, and returns the bytes.
+            runs: whether the engine runs the model.
+
+        Raises:
+            UnsupportedError: there is nothing to quantize.
+            BudgetError: no choice keeps the limits.
+            UsageError: the inputs do not fit, or the metric cannot be used.
+        """
+        recipe = replace(self.recipe, for_mnn=options.target == "mnn")
+        compressor = Compressor(model, recipe)
+        if self.required:
+            _check(compressor, model)
+        with tempfile.TemporaryDirectory() as folder:
+            work = _Work(self, compressor, Path(folder), options, write)
+            work.open(runs)
+            widths = work.chosen() if self.chooses else None
+            made, layers = compressor.apply(widths)
+            done = work.finish(made, layers)
+        if compressor.unused:
+            patterns = ", ".join(f"'{p}'" for p in compressor.unused)
+            done.notices.append(Notice(f"no layer is left out by {patterns}", "lossy-form"))
+        return done
+
+
+@dataclass
+class _Done:
+    model: Model
+    quantization: Quantization
+    notices: list[str]
+
+
+def _check(compressor: Compressor, model: Model) -> None:
+    if compressor.layers:
+        return
+    if compressor.kept:
+        raise UnsupportedError(
+            "all weights of the model are left out of quantization",
+            items=[f"{name}: {why}" for name, why in compressor.kept.items()],
+            hint="`--exclude` fewer layers",
+        )
+    compressed = any(type(v.data).__name__ in ("PackedBlob", "QuantizedBlob") for v in model.graph.constants())
+    raw = any(node.op == "Raw" for part in model.graph.walk() for node in part)
+    raise UnsupportedError(
+        "the model has no float weights to quantize",
+        why="its weights are quantized already" if compressed or raw else "no layer has a constant matrix",
+        hint="quantize the float model that it was made of" if compressed or raw else "",
+    )
+
+
+class _Work:
+    """A quantization while it is carried out.
+
+    Attributes:
+        float_path: the file with float weights.
+        inputs: what models are run with.
+        wanted: the outputs of the float model for each.
+    """
+
+    def __init__(
+        self,
+        asked: Compression,
+        compressor: Compressor,
+        folder: Path,
+        options: ConvertOptions,
+        write: Callable[[Model, Path], int],
+    ) -> None:
+        self.asked, self.compressor, self.folder = asked, compressor, folder
+        self.options, self.write = options, write
+        self.float_path = folder / "float.mnn"
+        self.float_bytes = 0
+        self.inputs: list[dict[str, Any]] = []
+        self.wanted: list[dict[str, Array]] = []
+        self.notices: list[str] = []
+        self.before: float | None = None
+        self.tried = 0
+
+    def open(self, runs: bool) -> None:
+        """Writes the float model, and runs it with all inputs."""
+        self.float_bytes = self.write(_named(self.compressor), self.float_path)
+        if not runs:
+            return
+        try:
+            with self._session(self.float_path) as session:
+                self.inputs, self.wanted = self._runs(session)
+                self.before = self._score(session, self.wanted) if self.inputs else None
+        except (StoppedError, UsageError):
+            raise
+        except MinnowError as e:
+            if self.asked.max_drop is not None:
+                raise
+            self.notices.append(Notice(f"the outputs were not measured: {e.message}", "not-run"))
+
+    @contextmanager
+    def _session(self, path: Path) -> Iterator[Session]:
+        from minnow.runtime.session import load
+
+        yield load(path, **vars(self.options.only(RunOptions)))
+
+    def _runs(self, session: Session) -> tuple[list[dict[str, Any]], list[dict[str, Array]]]:
+        """Inputs that the model accepts, and its outputs."""
+        from minnow.converter.inputs.given import Inputs
+        from minnow.runtime.verify.data import samples
+        from minnow.runtime.verify.samples import candidates
+        from minnow.runtime.verify.verification import flattened
+
+        model = self.compressor.model
+        given = Inputs.of(self.options.inputs).named([n for n, _ in model.user_inputs])
+        arrays = {n: one.array for n, one in given.items() if getattr(one, "array", None) is not None}
+        asked = samples(self.options.data or (), model, arrays)
+        if asked:
+            inputs = [sample.inputs for sample in asked]
+            return inputs, [self._outputs(session, i, flattened) for i in inputs]
+        found: list[dict[str, Any]] = []
+        wanted: list[dict[str, Array]] = []
+        refused = ""
+        sizes: dict[str, int] | None = None
+        for k, candidate in enumerate(candidates(model, range(self.asked.samples))):
+            if len(found) == self.asked.samples or k == _TRIES or (sizes is not None and candidate.symbols != sizes):
+                break
+            inputs = {**candidate.inputs, **arrays}
+            try:
+                wanted.append(self._outputs(session, inputs, flattened))
+            except StoppedError:
+                raise
+            except MinnowError as e:
+                refused = e.message
+                continue
+            found.append(inputs)
+            sizes = candidate.symbols
+        if not found:
+            message = f"the model runs with none of the random inputs ({refused}): give real ones with `--data`"
+            if self.asked.max_drop is not None:
+                raise UsageError(message, where="--max-drop")
+            self.notices.append(Notice(f"the outputs were not measured: {message}", "not-run"))
+        return found, wanted
+
+    def _outputs(self, session: Session, inputs: Mapping[str, Any], flattened: Any) -> dict[str, Array]:
+        if self.compressor.model.states:
+            session.reset()
+        found: dict[str, Array] = flattened(session.run(inputs))
+        return found
+
+    def _score(self, session: Session, got: Sequence[Mapping[str, Array]]) -> float:
+        if self.asked.metric:
+            return _metric(self.asked.metric)(session)
+        return min((s.cosine for s in similarities(self.wanted, got).values()), default=1.0)
+
+    def try_(self, model: Model, path: Path) -> tuple[dict[str, Similarity], float]:
+        """Runs a model: its similarities, and its score."""
+        from minnow.runtime.verify.verification import flattened
+
+        self.tried += 1
+        with self._session(path) as session:
+            got = [self._outputs(session, inputs, flattened) for inputs in self.inputs]
+            return similarities(self.wanted, got), self._score(session, got)
+
+    def chosen(self) -> dict[str, Width]:
+        """The widths of the layers that keep the limits."""
+        compressor, asked = self.compressor, self.asked
+        moves = moves_of(rungs_of(compressor, asked.least, self._moments()))
+        saved = [0]
+        at = {layer.name: layer.float_bytes for layer in compressor.layers}
+        for move in moves:
+            saved.append(saved[-1] + at[move.layer] - move.rung.bytes)
+            at[move.layer] = move.rung.bytes
+        path = self.folder / "tried.mnn"
+        sizes: dict[int, int] = {0: self.float_bytes}
+
+        def written(n: int) -> int:
+            made, _ = compressor.apply(widths_after(compressor, moves[:n]))
+            sizes[n] = self.write(made, path)
+            return sizes[n]
+
+        def drop(n: int) -> float:
+            written(n)
+            _, score = self.try_(compressor.model, path)
+            assert self.before is not None
+            loss = self.before - score
+            share = asked.max_drop is not None and asked.max_drop[1]
+            _log.info("%d of %d steps: loss %.4g, %d bytes", n, len(moves), loss, sizes[n])
+            return loss / abs(self.before) if share and self.before else loss
+
+        most = len(moves)
+        if asked.max_drop is not None:
+            if self.before is None:
+                raise UsageError("the loss cannot be measured", why="the engine does not run the model")
+            low, high = 0, len(moves) + 1  # `low` keeps the limit, `high` does not
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if drop(middle) <= asked.max_drop[0] else (low, middle)
+            most = low
+            if most == 0:
+                raise BudgetError(
+                    f"no layer can be quantized within a loss of {_limit(asked)}",
+                    hint="allow more with `--max-drop`, or use `--weights fp16`",
+                )
+        first = most
+        if asked.max_size is not None:
+            first = next((n for n, less in enumerate(saved) if self.float_bytes - less <= asked.max_size), most)
+            while written(first) > asked.max_size and first < most:
+                first += 1
+            if sizes[first] > asked.max_size:
+                limit = f" within a loss of {_limit(asked)}" if asked.max_drop is not None else ""
+                raise BudgetError(
+                    f"the smallest file{limit} has {sizes[first]} bytes, more than {asked.max_size}",
+                    hint="allow a larger file or a larger loss, or longer blocks (`--block`), or 16-bit scales",
+                )
+        return widths_after(compressor, moves[: most if asked.max_drop is not None else first])
+
+    def _moments(self) -> dict[str, Array]:
+        """The mean square of each input channel of the layers in the main graph, over all inputs."""
+        model = self.compressor.model
+        own = set(model.graph)
+        layers = [
+            layer
+            for layer in self.compressor.layers
+            if layer.form in ("stream", "product") and layer.node in own and layer.node.input(0).data is None
+        ]
+        found: dict[str, Array] = {}
+        if not self.inputs:
+            return found
+        with self._session(self.float_path) as session:
+            for i in range(0, len(layers), _FETCHED):
+                part = layers[i : i + _FETCHED]
+                names = list(dict.fromkeys(layer.node.input(0).name for layer in part))
+                for inputs in self.inputs:
+                    try:
+                        values = session.run(inputs, fetch=names)
+                    except UsageError as e:
+                        _log.debug("inputs of layers are not there: %s", e)
+                        break
+                    for layer in part:
+                        x = np.asarray(values[layer.node.input(0).name], np.float64)
+                        axis = x.ndim - 1 if layer.form == "product" else 1
+                        square = np.square(x).mean(tuple(a for a in range(x.ndim) if a != axis))
+                        found[layer.name] = found.get(layer.name, 0) + square
+        return found
+
+    def finish(self, model: Model, layers: list[LayerResult]) -> _Done:
+        """The result: with measurements, and in the model what a later comparison has to know."""
+        path = self.folder / "result.mnn"
+        quantization = Quantization(layers, self.float_bytes, tried=self.tried)
+        quantization.after_bytes = self.write(model, path)
+        if self.inputs:
+            quantization.outputs, quantization.score = self.try_(model, path)
+            quantization.before_score, quantization.tried = self.before, self.tried
+            model.metadata[QUANTIZED] = f"{quantization.tolerance:g}"
+        else:
+            model.metadata[QUANTIZED] = ""
+        if self.asked.measure and self.inputs:
+            quantization.speed = self._speed(path)
+        brain = [r.name for r in layers if r.kind == "bf16"]
+        if brain and self.compressor.recipe.for_mnn:
+            text = "MNN's own runtime may not take weights in bfloat16, which its format has no compressed form for"
+            self.notices.append(Notice(text, "not-for-mnn"))
+        bad = [r.name for r in layers if "NaN" in r.why]
+        if bad:
+            self.notices.append(Notice(f"layers with NaN or infinity in their weights stay float: {', '.join(bad)}",
+                                       "lossy-form"))  # fmt: skip
+        return _Done(model, quantization, self.notices)
+
+    def _speed(self, path: Path) -> Speed | None:
+        from minnow.runtime.benchmark.benchmark import Baseline, benchmark
+
+        running = replace(self.options.only(RunOptions), threads=1)
+        names = [name for name, _ in self.compressor.model.outputs]
+        if any(not isinstance(a, np.ndarray) for a in self.inputs[0].values()):
+            return None
+        timings = benchmark(
+            path, self.inputs[0], names, baseline=Baseline(model=self.float_path), session=running, runs=None,
+            starts=_STARTS,
+        )  # fmt: skip
+        own, base = timings[:2]
+        if own.error or base.error:
+            self.notices.append(Notice(f"latency was not measured: {own.error or base.error}", "not-run"))
+            return None
+        compared = own.comparison
+        return Speed(
+            base.median_s,
+            own.median_s,
+            compared["ratio"],
+            compared["low"],
+            compared["high"],
+            compared["verdict"],
+            base.peak_bytes,
+            own.peak_bytes,
+        )
+
+
+def _limit(asked: Compression) -> str:
+    assert asked.max_drop is not None
+    number, share = asked.max_drop
+    return f"{100 * number:g}%" if share else f"{number:g}"
+
+
+def _named(compressor: Compressor) -> Model:
+    """The float model, in which the inputs of all layers have names of their own, so that a run can give them."""
+    taken = {v.name for v in compressor.model.graph.values() if v.name}
+    for k, layer in enumerate(compressor.layers):
+        value = layer.node.input(0)
+        if value.name or value.data is not None:
+            continue
+        name = f"quantize/{k}"
+        while name in taken:
+            name += "_"
+        value.name = name
+    return compressor.model
+
+
+_FAR = Similarity(-_MOST_DB, 0.0, 1.0)
+
+
+def similarities(wanted: Sequence[Mapping[str, Array]], got: Sequence[Mapping[str, Array]]) -> dict[str, Similarity]:
+    """How near outputs are to those that are wanted, by name; each list has the outputs of all runs."""
+    found = {}
+    for name in wanted[0] if wanted else ():
+        a = [np.asarray(w[name]) for w in wanted if name in w]
+        b = [np.asarray(g[name]) for g in got if name in g]
+        if len(a) != len(b) or any(x.shape != y.shape for x, y in zip(a, b, strict=True)):
+            found[name] = _FAR
+        else:
+            found[name] = _similarity(*(np.concatenate([x.reshape(-1) for x in xs]) for xs in (a, b)))
+    return found
+
+
+def _similarity(want: Array, got: Array) -> Similarity:
+    is_float = want.dtype.kind not in "iub"
+    same = float(np.mean(want == got)) if want.size else 1.0
+    x, y = want.astype(np.float64), got.astype(np.float64)
+    finite = np.isfinite(x)
+    if not np.isfinite(y[finite]).all():
+        return _FAR
+    x, y = x[finite], y[finite]
+    error, power = float(np.square(y - x).sum()), float(np.square(x).sum())
+    largest = float(np.abs(y - x).max(initial=0))
+    size = float(np.abs(x).max(initial=0))
+    sqnr = None if error == 0 else -_MOST_DB if power == 0 else float(10 * np.log10(power / error))
+    norms = np.sqrt(power * float(np.square(y).sum()))
+    cosine = 1.0 if error == 0 else float(x @ y) / norms if norms else 0.0
+    return Similarity(sqnr, cosine if is_float else same, largest / size if size else float(largest > 0))
+
+
+def _metric(text: str) -> Callable[[Session], float]:
+    """The user's function. Raises UsageError if there is none."""
+    from runpy import run_path
+
+    path, _, name = text.rpartition(":")
+    if not path or not Path(path).is_file():
+        raise UsageError(f"there is no file '{path or text}'", hint="metric is FILE.py:FUNCTION", where="metric")
+    try:
+        function = run_path(path).get(name)
+    except Exception as e:
+        raise UsageError("the file of the metric does not run", where=path, why=f"{type(e).__name__}: {e}") from e
+    if not callable(function):
+        raise UsageError(f"the file has no function '{name}'", where=path)
+
+    def call(session: Session) -> float:
+        try:
+            score = float(function(session))
+        except MinnowError:
+            raise
+        except Exception as e:
+            raise UsageError(f"the metric '{name}' fails", where=path, why=f"{type(e).__name__}: {e}") from e
+        if not np.isfinite(score):
+            raise UsageError(
+                f"the metric '{name}' gives {score}", where=path, hint="a finite number, larger being better"
+            )
+        return score
+
+    return call

@@ -1,0 +1,308 @@
+"""Replaces the weights of a model by smaller ones: a stage after all others, of which no numbers are left to fold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from minnow.optimizer.layout.product import to_convolution
+from minnow.optimizer.passes.legalize.after import legalize_epilogue
+from minnow.optimizer.quantize.arithmetic import HALF_MOST, Method, fits_half, quantized
+from minnow.optimizer.quantize.expand import expand, look_up
+from minnow.optimizer.quantize.layers import FORMS, Layer, fits, layers_of, matches, matrix_of_known
+from minnow.optimizer.rewrite import apply_groups, rules
+from minnow.optimizer.rewrite.trace import Trace
+from minnow.schema.ir import Blob, DType, Graph, Model, QuantizedBlob, RoundedBlob, Value
+from minnow.schema.ir.compressed import stored_bytes
+from minnow.schema.ir.graph import RET
+from minnow.schema.ops import Builder, Trait, get
+
+Array = npt.NDArray[Any]
+Width = Literal[0, 2, 3, 4, 5, 6, 7, 8, 16, -16]
+"""Bits of a weight: 16 is float16, -16 bfloat16, 0 the float that it is."""
+
+FLOAT: Width = 0
+HALF: Width = 16
+BRAIN: Width = -16
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How weights are made small.
+
+    Attributes:
+        width: of the layers that `widths` does not name.
+        widths: of layers, by name.
+        block: input channels with one scale; 0: one scale for each output channel.
+        symmetric: around 0, instead of from the least to the largest weight.
+        method: how scales are chosen.
+        half_scales: scales are float16.
+        exclude: patterns of layers that stay as they are.
+        products, others: whether matrix products with a constant, and tables and all others, are among the layers.
+        constants: other constants of so many elements are stored in float16, too; 0: none.
+        for_mnn: files of the target `mnn`.
+        layers: for single layers by name what differs: fields of this class.
+    """
+
+    width: Width = 8
+    widths: Mapping[str, Width] = field(default_factory=dict)
+    block: int = 0
+    symmetric: bool = False
+    method: Method = "rtn"
+    half_scales: bool = False
+    exclude: Sequence[str] = ()
+    products: bool = True
+    others: bool = True
+    constants: int = 0
+    for_mnn: bool = True
+    layers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def of(self, name: str) -> Recipe:
+        """What holds for a layer."""
+        own = dict(self.layers.get(name, {}))
+        if name in self.widths:
+            own["width"] = self.widths[name]
+        return replace(self, **own) if own else self
+
+
+@dataclass
+class LayerResult:
+    """What became of a layer.
+
+    Attributes:
+        name, op, shape: of the layer.
+        bits: of a weight; 16 for float16 and bfloat16, 32 for float32.
+        kind: "int", "f16", "bf16" or "f32".
+        block: input channels with one scale; 0: one for each output channel.
+        method, symmetric: how it was quantized; "" and False if it is float.
+        scale_bits: of a scale.
+        form: how the file has it, in words.
+        error: relative error of the weights: the norm of the differences divided by that of the weights.
+        output_error: the same of the layer's output, as far as inputs were given or made.
+        before, after: bytes of the weights, with their scales.
+        why: the reason for the choice, or for what was not done.
+    """
+
+    name: str
+    op: str
+    shape: tuple[int, ...]
+    bits: int
+    kind: str
+    block: int = 0
+    method: str = ""
+    symmetric: bool = False
+    scale_bits: int = 0
+    form: str = ""
+    error: float = 0.0
+    output_error: float | None = None
+    before: int = 0
+    after: int = 0
+    why: str = ""
+
+
+class Compressor:
+    """The layers of a model, and their weights in each width, computed once.
+
+    Args:
+        model: optimized; it is not changed.
+        recipe: how.
+
+    Attributes:
+        layers: those that are not left out, in order.
+        kept: why other layers stay float, by name.
+    """
+
+    def __init__(self, model: Model, recipe: Recipe) -> None:
+        self.model = model.clone()
+        self.recipe = recipe
+        if not recipe.for_mnn:
+            _split(self.model.graph)
+        self.kept: dict[str, str] = {}
+        self.layers: list[Layer] = []
+        self._all = layers_of(self.model.graph)
+        self._made: dict[tuple[Any, ...], QuantizedBlob | None] = {}
+        unused = [p for p in recipe.exclude if not any(matches(layer, p) for layer in self._all)]
+        self.unused = tuple(unused)
+        for layer in self._all:
+            if why := self._left_out(layer):
+                self.kept[layer.name] = why
+            else:
+                self.layers.append(layer)
+
+    def _left_out(self, layer: Layer) -> str:
+        recipe = self.recipe
+        if found := next((p for p in recipe.exclude if matches(layer, p)), None):
+            return f"left out by '{found}'"
+        if layer.form == "product" and not recipe.products:
+            return "a product with a constant that is no convolution"
+        if layer.form in ("table", "expanded") and not recipe.others:
+            return "the format compresses the weights of convolutions only"
+        if not np.isfinite(layer.numbers()).all():
+            return "its weights have NaN or infinity"
+        return ""
+
+    def blob(self, layer: Layer, width: Width) -> Blob | None:
+        """The weights of a layer in a width, [groups...] in the order of their groups; None: as they are."""
+        own = self.recipe.of(layer.name)
+        if width == FLOAT:
+            return None
+        if width in (HALF, BRAIN):
+            assert layer.value.data is not None
+            if layer.value.type.dtype is not DType.F32:
+                return None
+            if width == HALF and float(np.abs(layer.numbers()).max(initial=0)) > HALF_MOST:
+                return None
+            return RoundedBlob(layer.value.data, DType.F16 if width == HALF else DType.BF16)
+        bits = layer.widths(int(width))
+        key = (id(layer.value.data), layer.form, layer.groups(own.block), bits, own.symmetric, own.method)
+        if key not in self._made:
+            self._made[key] = self._quantized(layer, bits, own)
+        return self._made[key]
+
+    def _quantized(self, layer: Layer, bits: int, own: Recipe) -> QuantizedBlob | None:
+        rows = layer.numbers().reshape(layer.groups(own.block))
+        half = own.half_scales and fits_half(rows, bits, own.symmetric)
+        symmetric = own.symmetric and own.method != "hqq"
+        found = quantized(rows, bits, symmetric, half, own.method)
+        made = QuantizedBlob(found.codes, bits, found.scale, found.low, layer.stored_shape)
+        return made if made.packed_bytes < layer.float_bytes else None
+
+    def bytes(self, layer: Layer, width: Width) -> int:
+        """Bytes of the weights of a layer in a width."""
+        made = self.blob(layer, width)
+        return layer.float_bytes if made is None else stored_bytes(made)
+
+    def numbers(self, layer: Layer, width: Width) -> Array:
+        """The weights of a layer in a width, in the order of their groups."""
+        made = self.blob(layer, width)
+        if made is None:
+            return layer.numbers()
+        return made.numpy() if isinstance(made, QuantizedBlob) else layer_order(layer, made.numpy())
+
+    def apply(self, widths: Mapping[str, Width] | None = None) -> tuple[Model, list[LayerResult]]:
+        """A model with smaller weights, and what became of each layer.
+
+        Args:
+            widths: by the name of a layer; by default those of the recipe.
+        """
+        model = self.model.clone()
+        results = []
+        for own, layer in zip(self._all, layers_of(model.graph), strict=True):
+            width: Width = FLOAT
+            if own.name not in self.kept:
+                width = self.recipe.of(own.name).width if widths is None else widths[own.name]
+            made = self.blob(own, width)
+            results.append(self._result(own, width, made))
+            if made is not None:
+                self._put(layer, made)
+        if self.recipe.constants:
+            _round_constants(model.graph, self.recipe.constants)
+        return model, results
+
+    def _put(self, layer: Layer, made: Blob) -> None:
+        node, name = layer.node, layer.value.name
+        assert node.graph is not None
+        if not isinstance(made, QuantizedBlob) or layer.form == "stream":
+            node.set_input(layer.operand, Value.constant(made, name))
+            return
+        b = Builder(node.graph, node, f"{node.origin} > quantize")
+        if layer.form == "product":
+            weights = QuantizedBlob(made.codes, made.bits, made.scale, made.low, (*made.shape, 1, 1))
+            to_convolution(node, matrix_of_known(node), weights, self.recipe.for_mnn)
+        elif layer.form == "table":
+            rows = look_up(b, node, made, name)
+            rows.name = node.output.name
+            node.output.name = ""
+            node.output.replace_all_uses(rows)
+            node.graph.erase(node)
+        else:
+            node.set_input(layer.operand, expand(b, made, name))
+
+    def _result(self, layer: Layer, width: Width, made: Blob | None) -> LayerResult:
+        own = self.recipe.of(layer.name)
+        result = LayerResult(
+            layer.name,
+            layer.node.op,
+            layer.shape,
+            8 * layer.value.type.dtype.size,
+            layer.value.type.dtype.value,
+            before=layer.float_bytes,
+            after=layer.float_bytes,
+            why=self.kept.get(layer.name, ""),
+        )
+        if made is None:
+            result.why = result.why or _why_float(width)
+            return result
+        result.after = stored_bytes(made)
+        result.error = relative(layer.numbers(), self.numbers(layer, width))
+        if isinstance(made, RoundedBlob):
+            result.bits, result.kind = 16, made.stored.value
+            return result
+        assert isinstance(made, QuantizedBlob)
+        wanted_block = own.block
+        groups = layer.groups(wanted_block)
+        blocked = groups != layer.groups(0) or (wanted_block > 0 and fits(wanted_block, groups[1]))
+        result.bits, result.kind, result.form = made.bits, "int", FORMS[layer.form]
+        result.block = wanted_block if blocked else 0
+        result.method, result.symmetric = own.method, made.low is None
+        result.scale_bits = 8 * made.scale.dtype.itemsize
+        notes = []
+        if wanted_block and not blocked:
+            notes.append(f"no blocks of {wanted_block}: one scale for each output channel")
+        if own.half_scales and result.scale_bits == 32:
+            notes.append("scales in 32 bits: float16 does not have numbers as small")
+        if made.bits != width:
+            notes.append(f"{made.bits} bits: packed bytes hold codes of 2, 4 or 8")
+        result.why = "; ".join(notes)
+        return result
+
+
+def _why_float(width: Width) -> str:
+    if width == FLOAT:
+        return ""
+    if width == HALF:
+        return "float16 does not have its largest weight"
+    return "not smaller with its scales"
+
+
+def relative(want: Array, got: Array) -> float:
+    """The norm of the differences divided by that of the numbers."""
+    size = float(np.linalg.norm(want.reshape(-1).astype(np.float64)))
+    rest = float(np.linalg.norm((got.reshape(-1) - want.reshape(-1)).astype(np.float64)))
+    return rest / size if size else rest
+
+
+def layer_order(layer: Layer, array: Array) -> Array:
+    """Weights as the node has them, in the order of their groups."""
+    turned = layer.form == "product" and not matrix_of_known(layer.node).transposed
+    return np.ascontiguousarray(array.T) if turned else array
+
+
+def _split(graph: Graph) -> None:
+    """Residuals and activations of layers become nodes behind them: the weights of the rest have the format's form."""
+    apply_groups(graph, [[rules[legalize_epilogue.name]]], Trace())
+
+
+def _round_constants(graph: Graph, least: int) -> None:
+    """Stores constants of float32 as float16 where that has their numbers."""
+    made: dict[int, Blob] = {}
+    for part in graph.walk():
+        for value in part.constants():
+            blob = value.data
+            if blob is None or isinstance(blob, (RoundedBlob, QuantizedBlob)) or not _may_round(value, least):
+                continue
+            if id(blob) not in made:
+                size = np.abs(np.asarray(blob.numpy(), np.float32))
+                fits_range = bool(np.isfinite(size).all()) and float(size.max(initial=0)) <= HALF_MOST
+                made[id(blob)] = RoundedBlob(blob, DType.F16) if fits_range else blob
+            value.data = made[id(blob)]
+
+
+def _may_round(value: Value, least: int) -> bool:
+    if value.type.dtype is not DType.F32 or value.type.count is None or value.type.count < least:
+        return False
+    return not any(n.op == RET or Trait.EXACT_TYPES in get(n.op).traits for n, _ in value.uses)
