@@ -230,6 +230,8 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
         if form != form.comparable or smaller is not None:
             with step("write"), writing(destination):
                 report.output_bytes = exact(model, temporary, form=form)
+            if report.quantization is not None:
+                report.quantization.after_bytes = report.output_bytes
             if options.verify and not custom:
                 with step("verify"):
                     _verify_form(report, source, temporary, options, form.lossy or smaller is not None)

@@ -21,6 +21,7 @@ from minnow.options.quantize import QuantizeOptions, parsed_drop, parsed_size
 from minnow.options.run import RunOptions
 from minnow.options.signature import takes
 from minnow.report.quantization import Quantization, Similarity, Speed
+from minnow.runtime.verify.weights import QUANTIZED
 from minnow.schema.errors import BudgetError, MinnowError, StoppedError, UnsupportedError, UsageError
 from minnow.schema.notice import Notice
 
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 _log = logging.getLogger("minnow.quantize")
-
-QUANTIZED = "minnow.quantized"
-"""Metadata of a file with smaller weights: by how much its outputs may differ from those of the source."""
 
 _TRIES = 60
 _FETCHED = 16
@@ -150,6 +148,9 @@ class Compression:
             UsageError: the inputs do not fit, or the metric cannot be used.
         """
         recipe = replace(self.recipe, for_mnn=options.target == "mnn")
+        if options.strict_target and recipe.for_mnn and recipe.width == BRAIN:
+            hint = "use `--weights fp16`, or leave out `--strict-target`"
+            raise UnsupportedError("MNN's own runtime cannot load weights in bfloat16", hint=hint)
         compressor = Compressor(model, recipe)
         if self.required:
             _check(compressor, model)
@@ -251,8 +252,8 @@ class _Work:
         arrays = {n: one.array for n, one in given.items() if getattr(one, "array", None) is not None}
         asked = samples(self.options.data or (), model, arrays)
         if asked:
-            inputs = [sample.inputs for sample in asked]
-            return inputs, [self._outputs(session, i, flattened) for i in inputs]
+            own = [sample.inputs for sample in asked]
+            return own, [self._outputs(session, i, flattened) for i in own]
         found: list[dict[str, Any]] = []
         wanted: list[dict[str, Array]] = []
         refused = ""
@@ -387,14 +388,14 @@ class _Work:
         if self.inputs:
             quantization.outputs, quantization.score = self.try_(model, path)
             quantization.before_score, quantization.tried = self.before, self.tried
-            model.metadata[QUANTIZED] = f"{quantization.tolerance:g}"
+            model.metadata[QUANTIZED] = f"{quantization.tolerance:g}" if quantization.tolerance else ""
         else:
             model.metadata[QUANTIZED] = ""
         if self.asked.measure and self.inputs:
             quantization.speed = self._speed(path)
         brain = [r.name for r in layers if r.kind == "bf16"]
         if brain and self.compressor.recipe.for_mnn:
-            text = "MNN's own runtime may not take weights in bfloat16, which its format has no compressed form for"
+            text = "MNN's own runtime cannot load weights in bfloat16"
             self.notices.append(Notice(text, "not-for-mnn"))
         bad = [r.name for r in layers if "NaN" in r.why]
         if bad:

@@ -82,8 +82,8 @@ def restored(found: Codes, bits: int) -> Array:
     """The numbers that the codes stand for, f32[rows, length]."""
     scale = found.scale.astype(np.float32)[:, None]
     if found.low is None:
-        return (found.codes.astype(np.float32) - np.float32(1 << (bits - 1))) * scale
-    return found.codes.astype(np.float32) * scale + found.low.astype(np.float32)[:, None]
+        return np.asarray((found.codes.astype(np.float32) - np.float32(1 << (bits - 1))) * scale)
+    return np.asarray(found.codes.astype(np.float32) * scale + found.low.astype(np.float32)[:, None])
 
 
 @dataclass
@@ -146,13 +146,13 @@ def _codes(rows: Array, grid: _Grid, bits: int, symmetric: bool) -> Array:
     if symmetric:
         most = (1 << (bits - 1)) - 1
         q = _round(rows / divisor)
-        return (np.clip(q, -most, most) + np.float32(1 << (bits - 1))).astype(np.uint8)
-    return np.clip(_round((rows - grid.low) / divisor), 0, (1 << bits) - 1).astype(np.uint8)
+        return np.asarray(np.clip(q, -most, most) + np.float32(1 << (bits - 1)), np.uint8)
+    return np.asarray(np.clip(_round((rows - grid.low) / divisor), 0, (1 << bits) - 1), np.uint8)
 
 
 def _round(x: Array) -> Array:
     whole = np.trunc(x)
-    return whole + np.trunc((x - whole) * np.float32(2))
+    return np.asarray(whole + np.trunc((x - whole) * np.float32(2)))
 
 
 def _error(rows: Array, codes: Array, grid: _Grid) -> Array:
@@ -167,8 +167,7 @@ def _narrower(rows: Array, bits: int, symmetric: bool) -> Iterator[_Grid]:
     best: _Grid | None = None
     error: Array | None = None
     for share in np.linspace(*_CLIPS.get(bits, _FEW_CLIPS)).astype(np.float32):
-        ends = (middle + (end - middle) * share for end in (least, most))
-        grid = _between(*ends, bits, symmetric)
+        grid = _between(middle + (least - middle) * share, middle + (most - middle) * share, bits, symmetric)
         yield grid
         found = _error(rows, _codes(rows, grid, bits, symmetric), grid)
         if best is None or error is None:

@@ -13,7 +13,7 @@ from minnow.optimizer.layout.product import to_convolution
 from minnow.optimizer.passes.legalize.after import legalize_epilogue
 from minnow.optimizer.quantize.arithmetic import HALF_MOST, Method, fits_half, quantized
 from minnow.optimizer.quantize.expand import expand, look_up
-from minnow.optimizer.quantize.layers import FORMS, Layer, fits, layers_of, matches, matrix_of_known
+from minnow.optimizer.quantize.layers import FORMS, Layer, fits, is_operand, layers_of, matches, matrix_of_known
 from minnow.optimizer.rewrite import apply_groups, rules
 from minnow.optimizer.rewrite.trace import Trace
 from minnow.schema.ir import Blob, DType, Graph, Model, QuantizedBlob, RoundedBlob, Value
@@ -141,6 +141,8 @@ class Compressor:
             return "a product with a constant that is no convolution"
         if layer.form in ("table", "expanded") and not recipe.others:
             return "the format compresses the weights of convolutions only"
+        if layer.form == "expanded" and not is_operand(layer):
+            return "the format has its weights in another order, as float constants"
         if not np.isfinite(layer.numbers()).all():
             return "its weights have NaN or infinity"
         return ""

@@ -73,7 +73,7 @@ def _packed(codes: Array, bits: int) -> Array:
     padded = np.zeros((len(codes), parts * length), np.uint8)
     padded[:, : codes.shape[1]] = codes
     shifted = padded.reshape(len(codes), parts, length) << (bits * np.arange(parts, dtype=np.uint8))[:, None]
-    return np.bitwise_or.reduce(shifted, axis=1).astype(np.uint8)
+    return np.asarray(np.bitwise_or.reduce(shifted, axis=1), np.uint8)
 
 
 def _unpacked(b: Builder, packed: Value, bits: int, length: int) -> Value:

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from minnow.optimizer.facts.limits import name_of
 from minnow.optimizer.layout.product import matrix_of
 from minnow.schema.ir import DType, Graph, Node, PackedBlob, QuantizedBlob, Value
 from minnow.schema.ops import get
@@ -149,9 +148,20 @@ def _layers(graph: Graph) -> Iterator[Layer]:
                 form = _form(node, value)
                 if form is None or 0 in value.type.static_shape:
                     continue
-                name = name_of(node) + (f".{'wr'[operand - 1]}" if len(_WEIGHTS[node.op]) > 1 else "")
+                name = _name(node, value) + (f".{'wr'[operand - 1]}" if len(_WEIGHTS[node.op]) > 1 else "")
                 taken[name] = taken.get(name, 0) + 1
                 yield Layer(name if taken[name] == 1 else f"{name}#{taken[name]}", node, operand, form)
+
+
+def _name(node: Node, value: Value) -> str:
+    return node.name or value.name or node.origin.partition(" > ")[0] or node.op
+
+
+def is_operand(layer: Layer) -> bool:
+    """Whether the op in the file reads the weights as they are, so that they may be computed."""
+    encoding = get(layer.node.op, layer.node.origin).mnn
+    wired = None if encoding is None else encoding.encode(layer.node)
+    return wired is None or any(v is layer.value for v in wired.inputs)
 
 
 def _is_float(value: Value) -> bool:

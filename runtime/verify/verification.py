@@ -22,6 +22,7 @@ from minnow.runtime.verify.data import Sample, complete, samples, typed
 from minnow.runtime.verify.excitation import Judged, livelier, mark
 from minnow.runtime.verify.samples import PIXELS, Candidate, candidates
 from minnow.runtime.verify.source import Source, TwoRuns, coarse_outputs, open_source, random_outputs, rounded_outputs
+from minnow.runtime.verify.weights import stored_weights
 from minnow.schema.errors import MinnowError, StoppedError, UsageError
 from minnow.schema.ir import Model
 from minnow.schema.mnn.container import flat
@@ -178,7 +179,12 @@ def compare_files(source: Path, target: Path, options: VerifyOptions, details: b
     drawn, rounded = random_outputs(model), rounded_outputs(model)
     strict = tolerance is not None
     coarse = {} if strict or precision == "low" else coarse_outputs(model)
-    run = partial(_run, session, tolerance=tolerance, drawn=drawn, precision=precision, details=details)
+    weights = None if strict else stored_weights(target)
+    if weights is not None and weights.tolerance:
+        tolerance = weights.tolerance
+        coarse = {name: max(own, tolerance) for name, own in coarse.items()}
+        out.note = "; ".join(filter(None, [out.note, weights.note]))
+    run = partial(_run, session, tolerance=tolerance, strict=strict, drawn=drawn, precision=precision, details=details)
     wants: list[Mapping[str, Array]] = []
     for k, (candidate, want) in enumerate((*runs, *extra)):
         case = run(candidate.inputs, want, steps=coarse, quanta=rounded)
@@ -195,6 +201,8 @@ def compare_files(source: Path, target: Path, options: VerifyOptions, details: b
         _log.debug("run %d, %s: %s", k, case.shapes, case.error or "; ".join(map(str, case.outputs)))
         out.cases.append(case)
         wants.append(flattened(want))
+    if weights is not None and not weights.tolerance and not all(c.passed for c in out.cases):
+        out.note = "; ".join(filter(None, [out.note, weights.note]))
     mark([c.outputs for c in out.cases], judged.unexcited(wants), judged.faint(wants))
     if options.testdir:
         from minnow.runtime.verify.folder import check
@@ -364,9 +372,9 @@ def _run(
     steps: Mapping[str, float] | None = None,
     quanta: frozenset[str] = frozenset(),
     details: bool = False,
+    strict: bool = False,
 ) -> Case:
-    """Runs the converted file and compares. With a tolerance given by the user nothing else makes an error pass."""
-    strict = tolerance is not None
+    """Runs the converted file and compares. With a `strict` tolerance nothing else makes an error pass."""
     floor = 0.0 if strict else FLOOR
     case = Case({key: tuple(array.shape) for name, value in inputs.items() for key, array in flat(name, value)})
     try:

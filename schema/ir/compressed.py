@@ -53,7 +53,7 @@ class QuantizedBlob(Described):
             numbers = (self.codes.astype(np.float32) - np.float32(1 << (self.bits - 1))) * scale
         else:
             numbers = self.codes.astype(np.float32) * scale + self.low.astype(np.float32)[:, None]
-        return numbers.reshape(self._shape)
+        return np.asarray(numbers).reshape(self._shape)
 
     @property
     def packed_bytes(self) -> int:

@@ -27,6 +27,7 @@ from minnow.converter.inputs.given import Given
 from minnow.options.convert import BisectOptions, ConvertOptions, JsonCommand, WrittenOptions
 from minnow.options.optimize import Int64, Target
 from minnow.options.option import Options, choices, flags, is_names, plain_type, said
+from minnow.options.quantize import QuantizeOptions
 from minnow.options.read import InspectCommand, ReadOptions
 from minnow.options.report import ReportCommand
 from minnow.options.run import BenchmarkCommand, LoadOptions, RunCommand, RunOptions
@@ -44,6 +45,7 @@ FUNCTIONS: dict[Any, type[Options]] = {
     minnow.check: ReadOptions,
     minnow.verify: VerifyOptions,
     minnow.load: LoadOptions,
+    minnow.quantize: QuantizeOptions,
     minnow.Model.session: RunOptions,
     bisect: BisectOptions,
 }
@@ -58,6 +60,7 @@ COMMANDS: dict[str, type[Options]] = {
     "inspect": InspectCommand,
     "json": JsonCommand,
     "optimize": WrittenOptions,
+    "quantize": QuantizeOptions,
     "report": ReportCommand,
     "run": RunCommand,
     "verify": VerifyCommand,
