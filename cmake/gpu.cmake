@@ -35,15 +35,15 @@ if(NOT with_opencl AND NOT with_vulkan AND NOT with_cuda)
 endif()
 
 find_package(Python COMPONENTS Interpreter REQUIRED)
-file(GLOB gpu_texts CONFIGURE_DEPENDS kernels/gpu/text/*.gpu)
-file(GLOB gpu_text_includes CONFIGURE_DEPENDS kernels/gpu/text/*.inc)
+file(GLOB gpu_texts CONFIGURE_DEPENDS kernels/gpu/text/*.gpu kernels/vulkan/text/*.gpu)
+file(GLOB gpu_text_includes CONFIGURE_DEPENDS kernels/gpu/text/*.inc kernels/vulkan/text/*.inc)
 
 # Makes `output` of the texts, for one language.
 function(minnow_gpu_texts language output)
   add_custom_command(OUTPUT "${output}" VERBATIM
     COMMAND "${Python_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/cmake/gpu_texts.py" ${language} "${output}" ${gpu_texts}
       --glslc "${glslc}"
-    DEPENDS "${PROJECT_SOURCE_DIR}/cmake/gpu_texts.py" ${gpu_texts} ${gpu_text_includes}
+    DEPENDS "${PROJECT_SOURCE_DIR}/cmake/gpu_texts.py" "${PROJECT_SOURCE_DIR}/cmake/cooperative_matrices.py" ${gpu_texts} ${gpu_text_includes}
     COMMENT "Kernel texts for ${language}")
 endfunction()
 

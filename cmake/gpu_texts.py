@@ -14,7 +14,15 @@ A text `<name>.gpu` is one kernel. Its head has one declaration a line, and ends
     like other                   first all that the text `other` has; then definitions take the place of its own, and
                                  nothing follows the line `---`
     int64                        it computes with 64-bit integers
-    include math                 functions of text/math.inc
+    include math                 functions of math.inc, beside the text or in kernels/gpu/text
+
+The texts of kernels/vulkan/text are for Vulkan alone, so that all of GLSL may be used there, and these declarations:
+
+    buffer y F32 coherent        what a work-group writes, others can read after a barrier of memory
+    vectors                      READ128(x, i) and WRITE128(x, i, v): 16 bytes of a buffer as uvec4
+    subgroups                    the functions of GL_KHR_shader_subgroup_arithmetic
+    matrices                     those of GL_NV_cooperative_matrix, which become those of VK_KHR_cooperative_matrix:
+                                 see cooperative_matrices.py
 
 Then come functions, which take numbers only, and know neither buffers nor constants:
 
@@ -64,6 +72,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cooperative_matrices import with_khr_matrices
+
 DTYPES = (
     "F32", "F64", "F16", "BF16", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64", "BOOL",
     "F8E4M3FN", "F8E4M3FNUZ", "F8E5M2", "F8E5M2FNUZ", "F8E8M0", "F6E2M3", "F6E3M2", "F4E2M1", "I4", "U4", "I2", "U2",
@@ -82,6 +92,10 @@ class Text:
     parameters: list[tuple[str, str]] = dataclasses.field(default_factory=list)
     shared: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
     int64: bool = False
+    only_vulkan: bool = False
+    coherent: set[str] = dataclasses.field(default_factory=set)
+    features: set[str] = dataclasses.field(default_factory=set)
+    """Of "vectors", "subgroups" and "matrices"."""
     defines: dict[str, int] = dataclasses.field(default_factory=dict)
     functions: str = ""
     body: str = ""
@@ -89,7 +103,7 @@ class Text:
 
 def read(path: Path) -> Text:
     """The declarations and the code of a text; ends the process with a message where it is none."""
-    text = Text(path.stem)
+    text = Text(path.stem, only_vulkan=path.parent.parent.name == "vulkan")
 
     def wrong(line: int, why: str) -> None:
         sys.exit(f"{path}:{line}: {why}")
@@ -109,6 +123,11 @@ def read(path: Path) -> Text:
                 text.variables.append(name)
             case ["buffer", name, kind]:
                 text.buffers.append((name, kind))
+            case ["buffer", name, kind, "coherent"] if text.only_vulkan:
+                text.buffers.append((name, kind))
+                text.coherent.add(name)
+            case ["vectors" | "subgroups" | "matrices" as feature] if text.only_vulkan:
+                text.features.add(feature)
             case ["parameter", ("int" | "uint" | "float") as kind, name]:
                 text.parameters.append((kind, name))
             case ["shared", kind, declared] if m := re.fullmatch(r"(\w+)\[(\w+)\]", declared):
@@ -120,7 +139,9 @@ def read(path: Path) -> Text:
             case ["like", other]:
                 text = dataclasses.replace(read(path.parent / f"{other}.gpu"), name=path.stem)
             case ["include", name]:
-                text.functions += (path.parent / f"{name}.inc").read_text() + "\n"
+                beside = path.parent / f"{name}.inc"
+                common = path.parents[2] / "gpu" / "text" / f"{name}.inc"
+                text.functions += (beside if beside.exists() else common).read_text() + "\n"
             case _:
                 wrong(number, f"not understood: {raw}")
     used = 4 * (len(text.buffers) + len(text.parameters))
@@ -333,6 +354,8 @@ uint upper_product(uint a, uint b) {
 #define WRITE16(b, i, v) b##_16[(b##_at >> 1) + uint(i)] = uint16_t((v) & 0xffffu)
 #define WRITE32(b, i, v) b##_32[(b##_at >> 2) + uint(i)] = (v)
 #define WRITE64(b, i, v) b##_64[(b##_at >> 3) + uint(i)] = (v)
+#define READ128(b, i) (b##_128[(b##_at >> 4) + uint(i)])
+#define WRITE128(b, i, v) b##_128[(b##_at >> 4) + uint(i)] = (v)
 #define CLAIM(b, i, v) (atomicCompSwap(b##_32[(b##_at >> 2) + uint(i)], 0u, v) == 0u)
 #define WRITE_HALF(b, i, v) b##_h[(b##_at >> 1) + uint(i)] = float16_t(v)
 #define FLOORF(v) floor(v)
@@ -385,13 +408,22 @@ def glsl(text: Text, small: bool) -> str:
         lines += [f"#extension GL_EXT_shader_{n}bit_storage : require" for n in (8, 16)]
     if text.int64:
         lines += ["#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require"]
+    if "subgroups" in text.features:
+        lines += [f"#extension GL_KHR_shader_subgroup_{part} : require" for part in ("basic", "arithmetic")]
+    if "matrices" in text.features:
+        lines += ["#extension GL_KHR_memory_scope_semantics : require", "#extension GL_NV_cooperative_matrix : require"]
+        lines += ["#extension GL_KHR_shader_subgroup_basic : require"]
+        lines += ["#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require"]
     lines += [f"layout(local_size_x = {text.group}) in;"]
     lines += [f"layout(constant_id = {i}) const int {n} = {v};" for i, (n, v) in enumerate(text.constants)]
     views = [("32", "uint"), ("64", "uvec2")] + (
         [("8", "uint8_t"), ("16", "uint16_t"), ("h", "float16_t")] if small else []
     )
+    if "vectors" in text.features:
+        views.append(("128", "uvec4"))
     for at, (b, _) in enumerate(text.buffers):
-        lines += [f"layout(std430, binding = {at}) buffer {b}_b{v} {{ {t} {b}_{v}[]; }};" for v, t in views]
+        how = "coherent buffer" if b in text.coherent else "buffer"
+        lines += [f"layout(std430, binding = {at}) {how} {b}_b{v} {{ {t} {b}_{v}[]; }};" for v, t in views]
     lines += ["layout(push_constant) uniform Arguments {"]
     lines += (
         [f"  uint {b}_at;" for b, _ in text.buffers] + [f"  {kind} {name};" for kind, name in text.parameters] + ["};"]
@@ -530,6 +562,7 @@ def main() -> None:
     parser.add_argument("--glslc", default="glslc")
     given = parser.parse_args()
     texts = [read(path) for path in sorted(given.texts, key=lambda path: path.stem)]
+    # All APIs have the texts by the same numbers: those that are not for one are empty there.
     names = "// Made by the build, see cmake/gpu_texts.py.\n"
     if given.language == "info":
         rows = "".join(map(info, texts))
@@ -537,7 +570,7 @@ def main() -> None:
         content += f"const TextInfo kTexts[] = {{\n{rows}}};\nconst int kNumTexts = {len(texts)};\n\n}}\n"
     elif given.language == "opencl":
         content = f"{names}namespace minnow::opencl {{\n\nextern const char* const kSources[];\n"
-        content += "const char* const kSources[] = {\n" + ",\n".join(literal(opencl(t)) for t in texts) + "};\n\n}\n"
+        content += "const char* const kSources[] = {\n" + ",\n".join(literal("" if t.only_vulkan else opencl(t)) for t in texts) + "};\n\n}\n"
     elif given.language == "vulkan":
         content = f"{names}#include <cstdint>\n\nnamespace minnow::vulkan {{\n\n"
         codes = spirv(given.glslc, texts, given.output.parent / "gpu_spirv")
@@ -554,12 +587,15 @@ def main() -> None:
         content += "\n}  // namespace minnow::vulkan\n"
     else:
         content = names + cuda_head()
-        content += "".join(cuda(text, False) for text in texts)
+        content += "".join(cuda(text, False) for text in texts if not text.only_vulkan)
         content += "\nnamespace minnow::cuda {\n\nextern const void* const kTextKernels[];\n"
         content += "const void* const kTextKernels[] = {\n"
-        content += "".join(f"    reinterpret_cast<const void*>(&text_{t.name}::{t.name}),\n" for t in texts)
+        content += "".join(
+            "    nullptr,\n" if t.only_vulkan else f"    reinterpret_cast<const void*>(&text_{t.name}::{t.name}),\n"
+            for t in texts
+        )
         content += "};\n// For compilation at run time, after kTextHead.\nextern const char* const kTextSources[];\n"
-        content += "const char* const kTextSources[] = {\n" + ",\n".join(literal(cuda(t, True)) for t in texts) + "};\n"
+        content += "const char* const kTextSources[] = {\n" + ",\n".join(literal("" if t.only_vulkan else cuda(t, True)) for t in texts) + "};\n"
         content += f"extern const char* const kTextHead;\nconst char* const kTextHead = {literal(cuda_head())};\n\n}}\n"
     write_if_changed(given.output, content)
 
@@ -570,6 +606,8 @@ def spirv(glslc: str, texts: list[Text], folder: Path) -> dict[tuple[str, bool],
     command = [glslc, "--target-env=vulkan1.1", "-O0"]  # drivers optimize when they know the constants
 
     def compiled(text: Text, small: bool) -> bytes:
+        if "matrices" in text.features and not small:
+            return bytes(4)  # they are of halves
         source = folder / f"{text.name}.{'small' if small else 'words'}.comp"
         target = source.with_suffix(".spv")
         content = f"{glsl(text, small)}// {' '.join(command)}\n"
@@ -582,6 +620,8 @@ def spirv(glslc: str, texts: list[Text], folder: Path) -> dict[tuple[str, bool],
             )
             if done.returncode:
                 raise RuntimeError(f"{text.name}.gpu, as GLSL ({source}):\n{done.stderr}")
+            if "matrices" in text.features:
+                partial.write_bytes(with_khr_matrices(partial.read_bytes()))
             partial.replace(target)
         return target.read_bytes()
 

@@ -56,6 +56,7 @@ Status load(InstanceApi* vk) {
   VkInstanceCreateInfo info = {};
   info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
   info.pApplicationInfo = &application;
+  vk->find = find;
   MINNOW_RETURN_IF_FAILED("to create an instance", create(&info, nullptr, &vk->instance));
 #define MINNOW_FIND(name)                                             \
   vk->name = reinterpret_cast<PFN_##name>(find(vk->instance, #name)); \

@@ -46,6 +46,7 @@ namespace minnow::vulkan {
 struct InstanceApi {
   VkInstance instance = VK_NULL_HANDLE;
   uint32_t version = 0;  // of the instance: at least 1.1
+  PFN_vkGetInstanceProcAddr find = nullptr;  // for the functions of extensions
 #define MINNOW_DECLARE(name) PFN_##name name = nullptr;
   MINNOW_VULKAN_INSTANCE_FUNCTIONS(MINNOW_DECLARE)
 #undef MINNOW_DECLARE

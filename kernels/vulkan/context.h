@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "kernels/vulkan/api.h"
+#include "kernels/vulkan/device_table.h"
 #include "kernels/vulkan/float_modes.h"
 
 namespace minnow::vulkan {
@@ -26,6 +27,7 @@ struct Context {
   bool small_types = false;     // buffers of elements of 8 and 16 bits
   bool int64 = false;
   FloatModes float_modes;
+  Machine machine;
 
   // All streams share one queue: what is submitted earlier is seen by what is submitted later, after a barrier.
   uint32_t family = 0;

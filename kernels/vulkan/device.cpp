@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/vulkan/abilities.h"
 #include "kernels/vulkan/gpu.h"
+#include "kernels/vulkan/layout_kernel.h"
 #include "kernels/vulkan/stream.h"
 
 namespace minnow::vulkan {
@@ -46,15 +48,6 @@ std::vector<VkPhysicalDevice> all_devices(const InstanceApi& vk) {
     return rank_of(properties_of(vk, a).deviceType) < rank_of(properties_of(vk, b).deviceType);
   });
   return devices;
-}
-
-bool has_extension(const InstanceApi& vk, VkPhysicalDevice device, const char* name) {
-  uint32_t n = 0;
-  if (vk.vkEnumerateDeviceExtensionProperties(device, nullptr, &n, nullptr) != VK_SUCCESS) return false;
-  std::vector<VkExtensionProperties> all(n);
-  if (vk.vkEnumerateDeviceExtensionProperties(device, nullptr, &n, all.data()) != VK_SUCCESS) return false;
-  return std::any_of(all.begin(), all.end(),
-                     [&](const VkExtensionProperties& e) { return std::strcmp(e.extensionName, name) == 0; });
 }
 
 }  // namespace
@@ -114,6 +107,10 @@ Status VulkanDevice::create(const InstanceApi& instance) {
   use_halves.storageBuffer16BitAccess = VK_TRUE;
   all.pNext = small ? &use_halves : nullptr;
   std::vector<const char*> extensions;
+  MatrixFeatures matrices;
+  context.machine = find_machine(instance, context.physical);
+  if (!small) context.machine.matrices = false;
+  if (context.machine.matrices) matrices.add_to(&all, &extensions);
   if (small) extensions.push_back(VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
   if (knows_floats) extensions.push_back(VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME);
   const float priority = 1;
@@ -191,6 +188,24 @@ Status VulkanDevice::upload(const void* host, int64_t bytes, std::unique_ptr<Mem
   Status status = uploads_->upload(host, (*out)->data(), bytes);
   const Status finished = uploads_->finish();
   return status.ok() ? finished : status;
+}
+
+std::vector<const KernelRow*> VulkanDevice::rows(const OpSpec& op) const {
+  std::vector<const KernelRow*> all = gpu::Device::rows(op);
+  if (const KernelRow* own = vulkan_kernels().find(op)) all.insert(all.begin(), own);
+  return all;
+}
+
+int64_t VulkanDevice::bytes(const TensorType& type) const {
+  if (type.layout != minnow::Layout::kPacked || type.shape.rank() < 2) return type.bytes();
+  TensorType padded = type;
+  padded.shape[1] = round_channels(type.shape[1]);
+  return padded.bytes();
+}
+
+std::unique_ptr<Kernel> VulkanDevice::create_conversion(const TensorType& from, const TensorType& to) {
+  if (from.dtype != to.dtype || from.layout == to.layout) return nullptr;
+  return create_layout_kernel(*this, from.dtype, to.layout == minnow::Layout::kPacked);
 }
 
 std::unique_ptr<gpu::Stream> VulkanDevice::create_stream() { return std::make_unique<VulkanStream>(*this); }

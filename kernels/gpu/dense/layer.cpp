@@ -16,7 +16,8 @@ bool is_forced() {
   return forced;
 }
 
-// Rounded to nearest even.
+}  // namespace
+
 uint16_t to_half(float v) {
   uint32_t u;
   std::memcpy(&u, &v, sizeof u);
@@ -35,8 +36,6 @@ uint16_t to_half(float v) {
   const uint32_t half = (rounded >> 13) - (112 << 10);
   return static_cast<uint16_t>(sign | std::min<uint32_t>(half, 0x7bff));
 }
-
-}  // namespace
 
 bool has_many_units(const Device& device) { return is_forced() || device.speed().flops > 1e12; }
 

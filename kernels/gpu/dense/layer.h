@@ -19,6 +19,9 @@ int32_t type_of(const NodeContext& node, size_t i);
 inline int32_t type_of(DType t) { return static_cast<int32_t>(t); }
 inline int32_t to_i32(int64_t v) { return static_cast<int32_t>(v); }
 
+// The bits of f16, rounded to nearest even; finite numbers stay finite.
+uint16_t to_half(float v);
+
 // A processor that runs OpenCL is filled by a few work-groups, and gains nothing from large ones.
 bool has_many_units(const Device& device);
 

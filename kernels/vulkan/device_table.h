@@ -1,0 +1,34 @@
+// The kernels that only Vulkan has. A row serves the nodes that its `supports` admits, and the portable row
+// (kernels/gpu) all others:
+//
+//   MINNOW_VULKAN_KERNEL("MaxPool", create_pool, supports_pool, LayoutRule::kPacked);
+#pragma once
+
+#include "kernels/gpu/device.h"
+
+namespace minnow::vulkan {
+
+// What kernels choose by.
+struct Machine {
+  bool matrices = false;  // cooperative matrices of 16 x 16 halves with sums of f32, by subgroups of 32
+  bool subgroups = false;  // sums over a subgroup
+  int subgroup = 1;        // work-items of a subgroup
+  int units = 1;           // multiprocessors, or a guess
+};
+const Machine& machine_of(const NodeContext& node);
+
+// The memory of a tensor with channels last: C is rounded up to a multiple of this.
+constexpr int64_t kChannelRound = 8;
+constexpr int64_t round_channels(int64_t c) { return (c + kChannelRound - 1) / kChannelRound * kChannelRound; }
+
+KernelTable& vulkan_kernels();
+
+struct VulkanKernelRegistrar {
+  VulkanKernelRegistrar(const char* op, CreateFunction create, SupportsFunction supports,
+                        LayoutRule layout = LayoutRule::kPlain, LayoutFunction layout_for = nullptr);
+};
+
+#define MINNOW_VULKAN_KERNEL(...) \
+  MINNOW_REGISTER(::minnow::vulkan::VulkanKernelRegistrar, MINNOW_UNIQUE(vulkan_registrar_), __VA_ARGS__)
+
+}  // namespace minnow::vulkan
