@@ -570,7 +570,11 @@ def main() -> None:
         content += f"const TextInfo kTexts[] = {{\n{rows}}};\nconst int kNumTexts = {len(texts)};\n\n}}\n"
     elif given.language == "opencl":
         content = f"{names}namespace minnow::opencl {{\n\nextern const char* const kSources[];\n"
-        content += "const char* const kSources[] = {\n" + ",\n".join(literal("" if t.only_vulkan else opencl(t)) for t in texts) + "};\n\n}\n"
+        content += (
+            "const char* const kSources[] = {\n"
+            + ",\n".join(literal("" if t.only_vulkan else opencl(t)) for t in texts)
+            + "};\n\n}\n"
+        )
     elif given.language == "vulkan":
         content = f"{names}#include <cstdint>\n\nnamespace minnow::vulkan {{\n\n"
         codes = spirv(given.glslc, texts, given.output.parent / "gpu_spirv")
@@ -595,7 +599,11 @@ def main() -> None:
             for t in texts
         )
         content += "};\n// For compilation at run time, after kTextHead.\nextern const char* const kTextSources[];\n"
-        content += "const char* const kTextSources[] = {\n" + ",\n".join(literal("" if t.only_vulkan else cuda(t, True)) for t in texts) + "};\n"
+        content += (
+            "const char* const kTextSources[] = {\n"
+            + ",\n".join(literal("" if t.only_vulkan else cuda(t, True)) for t in texts)
+            + "};\n"
+        )
         content += f"extern const char* const kTextHead;\nconst char* const kTextHead = {literal(cuda_head())};\n\n}}\n"
     write_if_changed(given.output, content)
 

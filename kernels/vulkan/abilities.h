@@ -28,8 +28,8 @@ struct VkCooperativeMatrixPropertiesKHR {
   VkBool32 saturatingAccumulation;
   uint32_t scope;
 };
-using PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR =
-    VkResult(VKAPI_PTR*)(VkPhysicalDevice, uint32_t*, VkCooperativeMatrixPropertiesKHR*);
+using PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR = VkResult(VKAPI_PTR*)(VkPhysicalDevice, uint32_t*,
+                                                                                   VkCooperativeMatrixPropertiesKHR*);
 #endif
 
 namespace minnow::vulkan {

@@ -45,7 +45,7 @@ namespace minnow::vulkan {
 // The functions of the loader, for an instance that lives as long as the process.
 struct InstanceApi {
   VkInstance instance = VK_NULL_HANDLE;
-  uint32_t version = 0;  // of the instance: at least 1.1
+  uint32_t version = 0;                      // of the instance: at least 1.1
   PFN_vkGetInstanceProcAddr find = nullptr;  // for the functions of extensions
 #define MINNOW_DECLARE(name) PFN_##name name = nullptr;
   MINNOW_VULKAN_INSTANCE_FUNCTIONS(MINNOW_DECLARE)

@@ -47,8 +47,8 @@ void pack_constant(const NodeContext& node, size_t input, const std::string& for
 
 void pack_channels(const NodeContext& node, size_t input, Packed* to) {
   const int64_t n = node.in[input]->count();
-  pack_constant(node, input, "channels", DType::kF32, 1, (n + 7) / 8 * 8,
-                [&](int64_t, int64_t c) { return c < n ? c : -1; }, to);
+  pack_constant(
+      node, input, "channels", DType::kF32, 1, (n + 7) / 8 * 8, [&](int64_t, int64_t c) { return c < n ? c : -1; }, to);
 }
 
 }  // namespace minnow::vulkan

@@ -91,8 +91,9 @@ class ConvKernel final : public LayerKernel {
       p.x_row = taps;
       const int64_t k = inputs * taps;
       p.depth = round_channels(k);
-      pack_constant(node, kW, "image", dtype, y.shape[1], p.depth,
-                    [&](int64_t row, int64_t c) { return c < k ? row * k + c : -1; }, &weights_);
+      pack_constant(
+          node, kW, "image", dtype, y.shape[1], p.depth,
+          [&](int64_t row, int64_t c) { return c < k ? row * k + c : -1; }, &weights_);
       return prepare(node, workspace);
     }
     const bool pointwise = taps == 1 && in == out && p.stride_h == 1 && p.stride_w == 1 && p.pad_h == 0 && p.pad_w == 0;
@@ -153,8 +154,8 @@ class LinearKernel final : public LayerKernel {
     p.columns = p.y_row = w[0];
     p.depth = p.x_row = p.channels = k;
     macs_ = x.count() * w[0];
-    pack_constant(node, kW, "rows", node.out[0]->dtype, w[0], k, [&](int64_t row, int64_t c) { return row * k + c; },
-                  &weights_);
+    pack_constant(
+        node, kW, "rows", node.out[0]->dtype, w[0], k, [&](int64_t row, int64_t c) { return row * k + c; }, &weights_);
     return prepare(node, workspace);
   }
 };
@@ -186,8 +187,8 @@ bool supports_conv(const NodeContext& node, std::string* why) {
     *why = "convolves along one or two axes";
   } else if (has_input(node, kMore)) {
     *why = "convolves one image";
-  } else if (groups != 1 && (is_image(*node.in[kX]) || x[1] / groups % kChannelRound != 0 ||
-                             y[1] / groups % kChannelRound != 0)) {
+  } else if (groups != 1 &&
+             (is_image(*node.in[kX]) || x[1] / groups % kChannelRound != 0 || y[1] / groups % kChannelRound != 0)) {
     *why = "convolves groups of multiples of 8 channels";
   } else if (gated && (w.count(2, w.rank()) != 1 || groups != 1 || x[1] % kChannelRound != 0 || x[0] != 1 ||
                        is_image(*node.in[kX]) || node.in[kGate]->count() != x[1] ||

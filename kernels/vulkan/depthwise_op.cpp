@@ -11,9 +11,9 @@ namespace {
 enum Input : size_t { kX, kW, kBias, kResidual, kGate, kMore };
 
 constexpr int64_t kMostElements = int64_t{1} << 31;
-constexpr int64_t kMostTaps = 11;          // along an axis: a row of weights is kept in registers
-constexpr int64_t kRuns[] = {1, 2, 4};     // pixels by a work-item
-constexpr int64_t kItemsOfUnit = 1024;     // that hide each other's waiting
+constexpr int64_t kMostTaps = 11;       // along an axis: a row of weights is kept in registers
+constexpr int64_t kRuns[] = {1, 2, 4};  // pixels by a work-item
+constexpr int64_t kItemsOfUnit = 1024;  // that hide each other's waiting
 
 class DepthwiseKernel final : public gpu::GpuKernel {
  public:
@@ -33,8 +33,9 @@ class DepthwiseKernel final : public gpu::GpuKernel {
     device_ = &gpu::device_of(node);
     const int64_t channels = x.shape[1], taps = w.count(2, w.rank());
     macs_ = y.count() * taps;
-    pack_constant(node, kW, "depthwise" + std::to_string(channels), dtype_, taps, channels_,
-                  [&](int64_t tap, int64_t c) { return c < channels ? c * taps + tap : -1; }, &weights_);
+    pack_constant(
+        node, kW, "depthwise" + std::to_string(channels), dtype_, taps, channels_,
+        [&](int64_t tap, int64_t c) { return c < channels ? c * taps + tap : -1; }, &weights_);
     bias_.clear();
     if (has_input(node, kBias)) pack_channels(node, kBias, &bias_);
     schemes_ = window_.dilation[2] == 1 ? static_cast<int>(std::size(kRuns)) : 1;

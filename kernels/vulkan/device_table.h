@@ -10,7 +10,7 @@ namespace minnow::vulkan {
 
 // What kernels choose by.
 struct Machine {
-  bool matrices = false;  // cooperative matrices of 16 x 16 halves with sums of f32, by subgroups of 32
+  bool matrices = false;   // cooperative matrices of 16 x 16 halves with sums of f32, by subgroups of 32
   bool subgroups = false;  // sums over a subgroup
   int subgroup = 1;        // work-items of a subgroup
   int units = 1;           // multiprocessors, or a guess

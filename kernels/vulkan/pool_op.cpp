@@ -47,11 +47,25 @@ class PoolKernel final : public gpu::GpuKernel {
     const int64_t channels = round_channels(x.shape[1]);
     const bool with_pad = node.attrs.b("count_include_pad");
     items_ = x.shape[0] * out[1] * out[2] * (channels / 8);
-    numbers_ = {channels, in[1], in[2], out[1], out[2], w.kernel[1], w.kernel[2], w.stride[1], w.stride[2],
-                w.dilation[1], w.dilation[2], w.begin[1], w.begin[2], in[1] + (with_pad ? w.end[1] : 0),
-                in[2] + (with_pad ? w.end[2] : 0), with_pad ? 1 : 0, items_};
-    return gpu::device_of(node).program(
-        "window_pool", {{"TYPE", gpu::type_of(x.dtype)}, {"MEAN", Maximum ? 0 : 1}}, &program_);
+    numbers_ = {channels,
+                in[1],
+                in[2],
+                out[1],
+                out[2],
+                w.kernel[1],
+                w.kernel[2],
+                w.stride[1],
+                w.stride[2],
+                w.dilation[1],
+                w.dilation[2],
+                w.begin[1],
+                w.begin[2],
+                in[1] + (with_pad ? w.end[1] : 0),
+                in[2] + (with_pad ? w.end[2] : 0),
+                with_pad ? 1 : 0,
+                items_};
+    return gpu::device_of(node).program("window_pool", {{"TYPE", gpu::type_of(x.dtype)}, {"MEAN", Maximum ? 0 : 1}},
+                                        &program_);
   }
   Status enqueue(const RunContext& context, gpu::Stream& stream) override {
     if (items_ == 0) return ok();
@@ -79,8 +93,8 @@ class WholePoolKernel final : public gpu::GpuKernel {
     pixels_ = x.shape.count(2, x.shape.rank());
     side_ = pixels_ >= kManyPixels ? 1 : 8;
     return gpu::device_of(node).program(
-        "whole_pool",
-        {{"TYPE", gpu::type_of(x.dtype)}, {"MEAN", Maximum ? 0 : 1}, {"SIDE", gpu::to_i32(side_)}}, &program_);
+        "whole_pool", {{"TYPE", gpu::type_of(x.dtype)}, {"MEAN", Maximum ? 0 : 1}, {"SIDE", gpu::to_i32(side_)}},
+        &program_);
   }
   Status enqueue(const RunContext& context, gpu::Stream& stream) override {
     gpu::Arguments arguments;

@@ -7,7 +7,7 @@
 namespace minnow::vulkan {
 namespace {
 
-constexpr size_t kMostSchemes = 6;   // that a session tries
+constexpr size_t kMostSchemes = 6;  // that a session tries
 constexpr int64_t kMostParts = 16;
 constexpr int64_t kMostSums = int64_t{1} << 26;  // bytes
 constexpr int kFlagBias = 1, kFlagResidual = 4;
@@ -19,9 +19,8 @@ constexpr double kSharedBytes = 1.6e5;
 }  // namespace
 
 const ProductSchemes::Tile ProductSchemes::kTiles[] = {
-    {"product_16x64", 16, 64, 64, true},   {"product_32x32", 32, 32, 64, true},
-    {"product_64x32", 64, 32, 64, true},   {"product_64x64", 64, 64, 64, true},
-    {"product_128x64", 128, 64, 32, true}, {"product_128x128", 128, 128, 32, true},
+    {"product_16x64", 16, 64, 64, true}, {"product_32x32", 32, 32, 64, true},   {"product_64x32", 64, 32, 64, true},
+    {"product_64x64", 64, 64, 64, true}, {"product_128x64", 128, 64, 32, true}, {"product_128x128", 128, 128, 32, true},
     {"product", 64, 64, 16, false},
 };
 
@@ -44,9 +43,8 @@ Status ProductSchemes::prepare(const NodeContext& node, const Product& product, 
     const int64_t tiles = tiles_of(tile);
     const double step_bytes = static_cast<double>((tile.high + tile.wide) * tile.step * bytes);
     const double most_resident = std::max(1.0, std::min(16.0, kSharedBytes / (2 * step_bytes + 4096)));
-    const double step_seconds =
-        std::max(static_cast<double>(tile.high * tile.wide * tile.step) / (matrices ? kMacs : kPlainMacs),
-                 step_bytes / kBytes);
+    const double step_seconds = std::max(
+        static_cast<double>(tile.high * tile.wide * tile.step) / (matrices ? kMacs : kPlainMacs), step_bytes / kBytes);
     int64_t before = 0;
     for (int64_t wanted = 1; wanted <= (parallel ? kMostParts : 1); wanted *= 2) {
       const int64_t steps = gpu::groups_for(gpu::groups_for(product.depth, wanted), tile.step);
@@ -118,9 +116,9 @@ Status ProductSchemes::launch(const ProductOperands& operands, gpu::Stream& stre
   arguments.buffer(operands.x).buffer(operands.w).buffer(given(operands.bias)).buffer(given(operands.residual));
   arguments.buffer(given(operands.gate)).buffer(parts ? operands.sums : operands.y);
   arguments.buffer(parts ? counters_->data() : operands.y).buffer(operands.y);
-  for (int64_t v : {p.rows, p.columns, p.depth, p.x_row, p.height, p.width, p.out_height, p.out_width, p.stride_h,
-                    p.stride_w, p.dilation_h, p.dilation_w, p.pad_h, p.pad_w, p.channels, p.kernel_w, p.y_row,
-                    scheme.parts, scheme.part_k})
+  for (int64_t v :
+       {p.rows, p.columns, p.depth, p.x_row, p.height, p.width, p.out_height, p.out_width, p.stride_h, p.stride_w,
+        p.dilation_h, p.dilation_w, p.pad_h, p.pad_w, p.channels, p.kernel_w, p.y_row, scheme.parts, scheme.part_k})
     arguments.add(gpu::to_i32(v));
   const int32_t flags = (operands.bias != nullptr ? kFlagBias : 0) | (operands.residual != nullptr ? kFlagResidual : 0);
   arguments.add(flags).add(gpu::to_i32(p.groups)).add(p.activation.alpha).add(p.activation.beta);

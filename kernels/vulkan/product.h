@@ -15,8 +15,8 @@ namespace minnow::vulkan {
 enum class Rows : int32_t { kMatrix, kWindows, kImage };
 
 struct Product {
-  DType dtype = DType::kF16;    // of the operands and the result: kF16 or kF32
-  DType image = DType::kF16;    // of the left operand: another one for kImage only
+  DType dtype = DType::kF16;  // of the operands and the result: kF16 or kF32
+  DType image = DType::kF16;  // of the left operand: another one for kImage only
   Rows from = Rows::kMatrix;
   int64_t rows = 0, columns = 0, groups = 1;  // columns: of a group
   int64_t depth = 0;                          // k, a multiple of 8

@@ -30,8 +30,8 @@ class ResizeKernel final : public gpu::GpuKernel {
     MINNOW_RETURN_IF_ERROR(make_table(node, axes[has_rows ? 3 : 2], &columns_));
     channels_ = round_channels(x.shape[1]);
     items_ = x.shape[0] * rows_.out * columns_.out * (channels_ / 8);
-    return gpu::device_of(node).program(
-        "resize_last", {{"TYPE", gpu::type_of(x.dtype)}, {"BLENDS", blends_ ? 1 : 0}}, &program_);
+    return gpu::device_of(node).program("resize_last", {{"TYPE", gpu::type_of(x.dtype)}, {"BLENDS", blends_ ? 1 : 0}},
+                                        &program_);
   }
   Status enqueue(const RunContext& context, gpu::Stream& stream) override {
     if (portable_ != nullptr) return enqueue_portable(context, stream);
