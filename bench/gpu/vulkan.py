@@ -4,9 +4,9 @@
     python bench/gpu/prepare.py FOLDER resnet50:1
     python bench/gpu/vulkan.py time FOLDER resnet50:1 ... [--profile 8]
 
-`check` compares layers with the CPU's results. `time` runs the networks in f16 on each device, in turns: a sample is one
-run from the call to the results in the host's memory. For each it prints the median and the largest difference from the
-CPU, and with --profile which layers take the longest on Vulkan.
+`check` compares layers with the CPU's results. `time` runs the networks in f16 on each device, in turns: a sample is
+one run from the call to the results in the host's memory. For each it prints the median and the largest difference from
+the CPU, and with --profile which layers take the longest on Vulkan.
 """
 
 from __future__ import annotations
