@@ -27,7 +27,8 @@ struct FewRows {
 bool few_rows_fits(const FewRows& problem, const Target& target);
 cudaError_t few_rows(const FewRows& problem, const Target& target);
 
-// The same with weights of 4 or 8 bits: w = scale * (q - zero), with a scale and a zero for each group of a row.
+// The same with weights of 4 or 8 bits: w = scale * (q - zero) + offset, with a scale, a zero and an offset for each
+// group of a row.
 struct FewRowsQuantized {
   FewRows product;                // of kF16, with rows of x aligned to 16 bytes; its w is not used
   int bits = 4;                   // 4: k 2 i in the low half of a byte, 2 i + 1 in the high one
@@ -35,6 +36,7 @@ struct FewRowsQuantized {
   const uint8_t* q = nullptr;     // [n, k * bits / 8]
   const float* scale = nullptr;   // [n, k / group]
   const uint8_t* zero = nullptr;  // [n, k / group]; null: 8 for 4 bits, 128 for 8
+  const float* offset = nullptr;  // [n, k / group], or null
 };
 
 bool few_rows_quantized_fits(const FewRowsQuantized& problem, const Target& target);

@@ -14,6 +14,7 @@ struct Arguments {
   const uint8_t* q;
   const float* scale;
   const uint8_t* zero;
+  const float* offset;
   int group, groups;
 };
 
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(kThreads) quantized_kernel(const __grid_consta
   for (int h = 0; h < kLines; ++h) columns[h] = min(first + quad + h * 8, p.n - 1);
   struct Weights {
     uint4 q[kLines];
-    float scale[kLines];
+    float scale[kLines], offset[kLines];
     int zero[kLines];
   };
   Weights w[kAhead];
@@ -62,13 +63,14 @@ __global__ void __launch_bounds__(kThreads) quantized_kernel(const __grid_consta
 #pragma unroll
     for (int h = 0; h < kLines; ++h) {
       to.q[h] = make_uint4(0, 0, 0, 0);
-      to.scale[h] = 0.0f;
+      to.scale[h] = to.offset[h] = 0.0f;
       to.zero[h] = bits == 4 ? 8 : 128;
       if (!there) continue;
       to.q[h] = load_once(a.q + (static_cast<size_t>(columns[h]) * p.k + at) * bits / 8);
       const size_t group = static_cast<size_t>(columns[h]) * a.groups + at / a.group;
       to.scale[h] = __ldg(a.scale + group);
       if (a.zero != nullptr) to.zero[h] = __ldg(a.zero + group);
+      if (a.offset != nullptr) to.offset[h] = __ldg(a.offset + group);
     }
   };
 #pragma unroll
@@ -81,10 +83,11 @@ __global__ void __launch_bounds__(kThreads) quantized_kernel(const __grid_consta
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
       const bool there = has_row && step + i < end && (step + i) * kStep + pair * kRun < p.k;
-      half2 scale[kLines], zero[kLines];
+      half2 scale[kLines], zero[kLines], offset[kLines];
 #pragma unroll
       for (int h = 0; h < kLines; ++h) {
         scale[h] = __float2half2_rn(w[i].scale[h]);
+        offset[h] = __float2half2_rn(w[i].offset[h]);
         zero[h] = __half2half2(__int2half_rn(1024 + w[i].zero[h]));
       }
 #pragma unroll
@@ -105,7 +108,7 @@ __global__ void __launch_bounds__(kThreads) quantized_kernel(const __grid_consta
           }
 #pragma unroll
           for (int e = 0; e < 4; ++e)
-            values[h][e] = as_word(__hmul2(__hsub2(as_half2(values[h][e]), zero[h]), scale[h]));
+            values[h][e] = as_word(__hfma2(__hsub2(as_half2(values[h][e]), zero[h]), scale[h], offset[h]));
         }
 #pragma unroll
         for (int t = 0; t < tiles; ++t) {
@@ -145,6 +148,7 @@ cudaError_t few_rows_quantized(const FewRowsQuantized& p, const Target& target) 
                        p.q,
                        p.scale,
                        p.zero,
+                       p.offset,
                        p.group,
                        r.k / p.group};
   return launch(target, p.bits == 4 ? quantized_kernel<4, 1> : quantized_kernel<8, 1>,

@@ -88,6 +88,15 @@ Status LayerKernel::add_few_rows(const NodeContext& node, const FewRows& sizes) 
   return read_activation(node.attrs, &few_rows_.activation);
 }
 
+bool LayerKernel::few_rows_operands(const RunContext& context, const void* x, FewRows* few) const {
+  *few = few_rows_;
+  few->x = x;
+  few->bias = has_bias_ ? bias_.data() : nullptr;
+  few->residual = product_.has_residual ? data_of(context, kResidual) : nullptr;
+  few->y = context.out[0]->data;
+  return few_rows_chosen_;
+}
+
 Status LayerKernel::multiply(const RunContext& context, gpu::Stream& stream, const void* x, const void* w,
                              void* space) {
   ProductOperands operands;
@@ -98,13 +107,9 @@ Status LayerKernel::multiply(const RunContext& context, gpu::Stream& stream, con
   operands.narrow_bias = has_bias_ && !narrow_bias_.empty() ? narrow_bias_.as<void>() : nullptr;
   operands.residual = product_.has_residual ? data_of(context, kResidual) : nullptr;
   operands.y = context.out[0]->data;
-  if (few_rows_chosen_) {
-    FewRows few = few_rows_;
-    few.x = x;
+  FewRows few;
+  if (few_rows_operands(context, x, &few) && !makes_weights_) {
     few.w = w;
-    few.bias = operands.bias;
-    few.residual = operands.residual;
-    few.y = operands.y;
     // Operands that are not aligned are for the others.
     if (few_rows_fits(few, target_of(stream))) return check(few_rows(few, target_of(stream)), "to multiply few rows");
   }

@@ -49,13 +49,16 @@ class LayerKernel : public gpu::GpuKernel {
   Status prepare(const NodeContext& node, int64_t* workspace);
   // After prepare(), of a product of few rows: one more way to compute it. `sizes` has its sizes, and those of rows.
   Status add_few_rows(const NodeContext& node, const FewRows& sizes);
+  // Whether the product of few rows is chosen; its operands but for the weights.
+  bool few_rows_operands(const RunContext& context, const void* x, FewRows* few) const;
   // Launches the chosen one. x and w are where the operands lie now, `space` is as prepare() wanted it.
   Status multiply(const RunContext& context, gpu::Stream& stream, const void* x, const void* w, void* space);
 
   Product product_;
   Packed weights_, bias_;
   bool packs_weights_ = false;
-  int64_t bias_copies_ = 1;  // one after the other, each up to a multiple of 8
+  bool makes_weights_ = false;  // in each run: they are not there before it
+  int64_t bias_copies_ = 1;     // one after the other, each up to a multiple of 8
   int64_t macs_ = 0;
 
  private:

@@ -4,6 +4,7 @@
 #include "kernels/cuda/constants.h"
 #include "kernels/cuda/product/layer.h"
 #include "kernels/cuda/product/rearrange.h"
+#include "kernels/cuda/quantized_weights.h"
 
 namespace minnow::cuda {
 namespace {
@@ -93,9 +94,15 @@ class MatrixKernel final : public LayerKernel {
     x_ready_ = is_ready(s.x, bytes);
     w_ready_ = !packs_weights_ && is_ready(s.w, bytes);
     product_ = product_of(node, s, x_ready_, w_ready_);
+    const QuantizedMatrix* quantized = node.quantized_input(kW);
+    makes_weights_ = quantized != nullptr;
+    quantized_.clear();
     macs_ = s.batch * s.m * s.n * s.k;
     const int64_t matrices = s.w.batch == 0 ? 1 : s.batch;
-    if (packs_weights_) {
+    if (quantized != nullptr) {
+      product_.shape.constant_w = false;
+      quantized_.make(node, kW, *quantized);
+    } else if (packs_weights_) {
       WeightForm form{matrices * s.n, 1, s.k, s.w.column == 1 ? "rows_" : "columns_"};
       pack_weights(
           node, kW, form,
@@ -104,11 +111,13 @@ class MatrixKernel final : public LayerKernel {
     }
     const int64_t padded = (s.k + 7) / 8 * 8 * bytes;
     x_bytes_ = x_ready_ ? 0 : round_up((s.x.batch == 0 ? 1 : s.batch) * s.m * padded);
-    w_bytes_ = w_ready_ || packs_weights_ ? 0 : round_up(matrices * s.n * padded);
+    w_bytes_ = w_ready_ || (packs_weights_ && !makes_weights_) ? 0 : round_up(matrices * s.n * padded);
     MINNOW_RETURN_IF_ERROR(prepare(node, workspace));
     *workspace += x_bytes_ + w_bytes_;
     return prepare_few_rows(node);
   }
+  // The rows of Linear's weights; those of MatMul may be columns.
+  bool unpacks(int i) const override { return linear_ && i == static_cast<int>(kW); }
 
   Status enqueue(const RunContext& context, gpu::Stream& stream) override {
     const cudaStream_t to = target_of(stream).stream;
@@ -119,7 +128,18 @@ class MatrixKernel final : public LayerKernel {
       x = space;
       space += x_bytes_;
     }
-    if (w_bytes_ > 0) {
+    if (makes_weights_) {
+      FewRows rows;
+      if (few_rows_operands(context, x, &rows)) {
+        const FewRowsQuantized few = quantized_.product(rows);
+        if (few_rows_quantized_fits(few, target_of(stream)))
+          return check(few_rows_quantized(few, target_of(stream)), "to multiply few rows");
+      }
+      const int padded = number((shapes_.k + 7) / 8 * 8);
+      MINNOW_RETURN_IF_ERROR(quantized_.unpack(context.in[kX]->type.dtype, padded, space, to));
+      w = space;
+      space += w_bytes_;
+    } else if (w_bytes_ > 0) {
       MINNOW_RETURN_IF_ERROR(copy(shapes_.w, w, space, to));
       w = space;
       space += w_bytes_;
@@ -136,6 +156,12 @@ class MatrixKernel final : public LayerKernel {
     FewRows sizes;
     sizes.rows = number(s.m), sizes.n = number(s.n), sizes.k = number(s.k);
     sizes.x_row = s.x.row, sizes.y_row = s.n;
+    if (makes_weights_) {
+      // What is aligned in fact is seen in the run.
+      FewRowsQuantized few = quantized_.product(sizes);
+      few.product.dtype = node.in[kX]->dtype;
+      if (!few_rows_quantized_fits(few, Target{nullptr, false, current_chip().capability})) return ok();
+    }
     return add_few_rows(node, sizes);
   }
 
@@ -159,6 +185,7 @@ class MatrixKernel final : public LayerKernel {
   MatrixShapes shapes_;
   bool x_ready_ = false, w_ready_ = false;
   int64_t x_bytes_ = 0, w_bytes_ = 0;
+  QuantizedWeights quantized_;
 };
 
 std::unique_ptr<Kernel> create_linear(const NodeContext&) { return std::make_unique<MatrixKernel>(true); }
