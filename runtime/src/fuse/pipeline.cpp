@@ -29,6 +29,8 @@ const std::vector<Fusion>& common_fusions() {
        "Target mnn, -O0: these norms have no numbers per channel in the format."},
       {"pool_spatial_means", MINNOW_IF(is_kept("GlobalAveragePool"), pool_spatial_means), "GlobalAveragePool",
        "Target minnow, where a mean is one node. Before the epilogues, which then meet a small image."},
+      {"fuse_quantized_rows", MINNOW_IF(is_kept("Conv") && is_kept("Linear"), fuse_quantized_rows), "Linear",
+       "Every file with such weights. Before the epilogues, which the products then take in."},
       {"fuse_epilogues", fuse_epilogues, nullptr,
        "Target mnn, other converters, -O0: the format's layers have no residual, and of activations Relu and Relu6."},
       {"fuse_gates", fuse_gates, nullptr, "Every file. After the epilogues: a gate stands beside a residual."},

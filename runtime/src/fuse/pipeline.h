@@ -27,6 +27,7 @@ void fuse_elementwise(PlanGraph& graph);
 void fuse_epilogues(PlanGraph& graph);
 void fuse_gates(PlanGraph& graph);
 void fuse_log_softmax(PlanGraph& graph);
+void fuse_quantized_rows(PlanGraph& graph);
 void fuse_rectified(PlanGraph& graph);
 void fuse_requantization(PlanGraph& graph);
 void fuse_spelled(PlanGraph& graph);

@@ -31,6 +31,14 @@ std::shared_ptr<Constant> Constant::of_quantized(const TensorType& type, std::sh
   return constant;
 }
 
+std::shared_ptr<Constant> Constant::in_shape(const std::shared_ptr<Constant>& quantized, const Shape& shape) {
+  TensorType type = quantized->type_;
+  type.shape = shape;
+  auto constant = of_quantized(type, quantized->quantized_, quantized->source_);
+  constant->id_ = quantized->id_;
+  return constant;
+}
+
 std::shared_ptr<Constant> Constant::owned(const TensorType& type, Buffer buffer) {
   auto holder = std::make_shared<Holder>();
   holder->tensor = Tensor{type, buffer.data()};

@@ -37,6 +37,8 @@ class Constant {
   // Numbers that stay quantized: acquire() makes floats of them, for those who cannot use them as they are.
   static std::shared_ptr<Constant> of_quantized(const TensorType& type, std::shared_ptr<const QuantizedMatrix> matrix,
                                                 FileBytes source);
+  // The same numbers, which are quantized, in another shape of as many rows.
+  static std::shared_ptr<Constant> in_shape(const std::shared_ptr<Constant>& quantized, const Shape& shape);
   static std::shared_ptr<Constant> owned(const TensorType& type, Buffer buffer);
 
   const TensorType& type() const { return type_; }
