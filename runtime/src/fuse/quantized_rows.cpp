@@ -82,40 +82,66 @@ void replace_moved_rows(PlanGraph& graph) {
   if (found) graph.drop_unread();
 }
 
-// Images of one pixel are rows as they are.
-void replace_pixels(PlanGraph& graph) {
-  const auto is_pixel = [&](int id) {
-    if (!graph.is(id, "Conv") || !is_quantized_pointwise(graph, graph.node(id))) return false;
-    const Shape& x = graph.shape(graph.node(id).in[0]);
-    return x[2] == 1 && x[3] == 1;
+// Images one pixel wide: rows, with channels before them. Where others move them about, too, rows are made for each
+// product; of one row that is no copy.
+void replace_lines(PlanGraph& graph) {
+  const auto *squeeze = find_op("Squeeze"), *unsqueeze = find_op("Unsqueeze"), *transpose = find_op("Transpose");
+  if (squeeze == nullptr || unsqueeze == nullptr || transpose == nullptr) return;
+  const auto is_line = [&](int id) {
+    return graph.is(id, "Conv") && is_quantized_pointwise(graph, graph.node(id)) &&
+           graph.shape(graph.node(id).in[0])[3] == 1;
   };
   bool found = false;
-  for (int i = 0; i < graph.size() && !found; ++i) found = is_pixel(i);
-  const auto *squeeze = find_op("Squeeze"), *unsqueeze = find_op("Unsqueeze");
-  if (!found || squeeze == nullptr || unsqueeze == nullptr) return;
-  const auto axes = std::make_shared<const Attrs>(make_attrs({{"axes", std::vector<int64_t>{2, 3}}}));
-  const auto rows_like = [&](int v) {
-    PlanValue rows = graph.value(v);
-    rows.type.shape = Shape{rows.type.shape[0], rows.type.shape[1]};
-    return graph.add_value(std::move(rows));
+  for (int i = 0; i < graph.size() && !found; ++i) found = is_line(i);
+  if (!found) return;
+  using Ints = std::vector<int64_t>;
+  const auto pixel = std::make_shared<const Attrs>(make_attrs({{"axes", Ints{2, 3}}}));
+  const auto line = std::make_shared<const Attrs>(make_attrs({{"axes", Ints{3}}}));
+  const auto turn = std::make_shared<const Attrs>(make_attrs({{"perm", Ints{0, 2, 1}}}));
+  const auto value_of = [&](int like, const Shape& shape) {
+    PlanValue value = graph.value(like);
+    value.type.shape = shape;
+    return graph.add_value(std::move(value));
   };
   std::vector<PlanNode> nodes;
+  std::map<int, int> rows_of_image;
   for (int i = 0; i < graph.size(); ++i) {
-    PlanNode node = graph.node(i);
-    if (is_pixel(i)) {
-      PlanNode before = node, after = node;
-      before.op = squeeze, after.op = unsqueeze;
-      before.attrs = after.attrs = axes;
-      before.part = node.part * (1 << 16) + (1 << 14) + 1, after.part = before.part + 1;
-      before.in = {node.in[0]};
-      before.out = {rows_like(node.in[0])};
-      PlanNode product = product_of(graph, node, before.out[0]);
-      product.out = after.in = {rows_like(node.out[0])};
-      nodes.push_back(std::move(before));
-      nodes.push_back(std::move(product));
-      node = std::move(after);
+    if (!is_line(i)) {
+      nodes.push_back(graph.node(i));
+      continue;
     }
-    nodes.push_back(std::move(node));
+    const PlanNode conv = graph.node(i);
+    int64_t part = conv.part * (1 << 16) + (1 << 14);
+    const auto add = [&](const OpSpec* op, const std::shared_ptr<const Attrs>& attrs, int in, int out) {
+      PlanNode node = conv;
+      node.op = op;
+      node.attrs = attrs;
+      node.part = ++part;
+      node.in = {in};
+      node.out = {out};
+      nodes.push_back(std::move(node));
+      return out;
+    };
+    const int image = conv.in[0], y = conv.out[0];
+    const Shape x = graph.shape(image), out = graph.shape(y);
+    const bool one = x[2] == 1;
+    const auto known = rows_of_image.find(image);
+    int rows = known == rows_of_image.end() ? -1 : known->second;
+    if (rows < 0 && one) rows = add(squeeze, pixel, image, value_of(image, Shape{x[0], x[1]}));
+    if (rows < 0) {
+      const int squeezed = add(squeeze, line, image, value_of(image, Shape{x[0], x[1], x[2]}));
+      rows = add(transpose, turn, squeezed, value_of(image, Shape{x[0], x[2], x[1]}));
+    }
+    rows_of_image[image] = rows;
+    PlanNode product = product_of(graph, conv, rows);
+    const int made = value_of(y, one ? Shape{out[0], out[1]} : Shape{out[0], out[2], out[1]});
+    product.out = {made};
+    nodes.push_back(std::move(product));
+    if (one) {
+      add(unsqueeze, pixel, made, y);
+    } else {
+      add(unsqueeze, line, add(transpose, turn, made, value_of(y, Shape{out[0], out[1], out[2]})), y);
+    }
   }
   graph.reset(std::move(nodes));
 }
@@ -124,7 +150,7 @@ void replace_pixels(PlanGraph& graph) {
 
 void fuse_quantized_rows(PlanGraph& graph) {
   replace_moved_rows(graph);
-  replace_pixels(graph);
+  replace_lines(graph);
 }
 
 }  // namespace minnow
