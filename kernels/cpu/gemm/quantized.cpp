@@ -351,7 +351,8 @@ int64_t QuantizedGemm::workspace_bytes() const {
   const int64_t sums = form_.has_offset ? round_up(4 * m_ * form_.blocks, 64) : 0;
   if (bytes_) return sums + round_up(m_ * padded_columns(), 64) + 2 * round_up(4 * m_ * chunks(), 64);
   if (m_ == 1) return sums + (form_.block % kQuantizedUnit == 0 ? 0 : 4 * padded_columns());
-  return threads_ * 4 * width_ * (kUnpackedColumns + kQuantizedUnit) * pack_width();
+  return threads_ * 4 * width_ * (kUnpackedColumns + kQuantizedUnit) * pack_width() +
+         (copies_rows() ? 4 * m_ * spread_row() : 0);
 }
 
 void QuantizedGemm::run(const GemmCall& call) const {
@@ -401,6 +402,15 @@ void QuantizedGemm::run_row(const GemmCall& call) const {
 void QuantizedGemm::run_panels(const GemmCall& call) const {
   const int64_t pack = pack_width(), groups = ceil_div(form_.panels(), width_);
   const int64_t space = width_ * (kUnpackedColumns + kQuantizedUnit) * pack;
+  const float* a = call.a;
+  int64_t lda = call.lda;
+  if (copies_rows()) {
+    lda = spread_row();
+    float* to = static_cast<float*>(call.workspace) + threads_ * space;
+    for (int64_t r = 0; r < m_; ++r)
+      std::memcpy(to + r * lda, call.a + r * call.lda, static_cast<size_t>(form_.columns) * sizeof(float));
+    a = to;
+  }
   const auto* packed = reinterpret_cast<const uint32_t*>(call.packed_b);
   const auto multiply = [&](Tile& t, int blocks, int64_t columns) {
     const TilePlan plan(m_, blocks, t.steps[0].length);
@@ -408,7 +418,7 @@ void QuantizedGemm::run_panels(const GemmCall& call) const {
       const int64_t row = plan.tile_begin(tile), count = plan.tile_begin(tile + 1) - row;
       if (count == 0) continue;
       Tile part = t;
-      part.in += row * call.lda;
+      part.in += row * lda;
       part.out += row * call.ldc;
       if (part.start != nullptr) part.start += row * call.ldc;
       for (int b = 0; b < blocks;) {
@@ -449,8 +459,8 @@ void QuantizedGemm::run_panels(const GemmCall& call) const {
         }
         const bool first = done == 0, last = done + length == form_.columns;
         Tile t;
-        t.in = call.a + done;
-        t.in_pixel = call.lda;
+        t.in = a + done;
+        t.in_pixel = lda;
         t.steps[0].length = length;
         t.steps[1].outer = 0;
         t.w = unpacked;

@@ -99,6 +99,9 @@ class QuantizedGemm {
   void run_panels(const GemmCall& call) const;
   void run_bytes(const GemmCall& call) const;
   void round_row(const float* from, int8_t* codes, float* scale, int32_t* start, float* sums) const;
+  // Rows of A at such a distance do not drive each other out of the first-level cache.
+  bool copies_rows() const { return m_ > 4; }
+  int64_t spread_row() const { return 16 * ((form_.columns + 15) / 16 | 1); }
   int64_t padded_columns() const { return form_.blocks * form_.padded_block(); }
   int64_t chunks() const { return form_.blocks * form_.units / chunk_units_; }
 
