@@ -23,6 +23,8 @@ struct Pool {
 };
 
 cudaError_t pool(const Pool& problem, const Target& target);
+// The same of kI8 or kU8, whose maximum it takes.
+cudaError_t max_pool_bytes(const Pool& problem, const Target& target);
 
 struct GlobalPool {
   DType dtype = DType::kF16;

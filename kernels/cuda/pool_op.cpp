@@ -11,9 +11,11 @@ namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 31;
 
-bool is_image(const NodeContext& node, std::string* why) {
+bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
+bool is_image(const NodeContext& node, bool bytes, std::string* why) {
   const TensorType& x = *node.in[0];
-  if (!is_kernel_float(x.dtype)) {
+  if (!is_kernel_float(x.dtype) && !(bytes && is_byte(x.dtype))) {
     *why = std::string("pools no ") + dtype_name(x.dtype) + " in this layout";
   } else if (x.shape.rank() != 3 && x.shape.rank() != 4) {
     *why = "pools images of one or two axes in this layout";
@@ -25,12 +27,19 @@ bool is_image(const NodeContext& node, std::string* why) {
   return false;
 }
 
+bool supports_image(const NodeContext& node, std::string* why) { return is_image(node, false, why); }
+
+template <bool maximum>
 bool supports_pool(const NodeContext& node, std::string* why) {
   if (node.out.size() > 1 && node.out[1] != nullptr) {
     *why = "gives no places of the largest elements in this layout";
     return false;
   }
-  return is_image(node, why);
+  if (node.in[0]->count() == 0 && is_byte(node.in[0]->dtype)) {
+    *why = "computes nothing of no elements";
+    return false;
+  }
+  return is_image(node, maximum, why);
 }
 
 class PoolKernel final : public gpu::GpuKernel {
@@ -65,7 +74,8 @@ class PoolKernel final : public gpu::GpuKernel {
     Pool p = p_;
     p.x = context.in[0]->data;
     p.y = context.out[0]->data;
-    return check(pool(p, target_of(stream)), "to pool");
+    const cudaError_t error = is_byte(p.dtype) ? max_pool_bytes(p, target_of(stream)) : pool(p, target_of(stream));
+    return check(error, "to pool");
   }
   Profile profile() const override { return {"channels_last"}; }
 
@@ -109,9 +119,9 @@ std::unique_ptr<Kernel> create(const NodeContext&) {
 
 }  // namespace
 
-MINNOW_CUDA_KERNEL("MaxPool", (create<PoolKernel, true>), supports_pool, LayoutRule::kPacked);
-MINNOW_CUDA_KERNEL("AveragePool", (create<PoolKernel, false>), supports_pool, LayoutRule::kPacked);
-MINNOW_CUDA_KERNEL("GlobalMaxPool", (create<GlobalPoolKernel, true>), is_image, LayoutRule::kPacked);
-MINNOW_CUDA_KERNEL("GlobalAveragePool", (create<GlobalPoolKernel, false>), is_image, LayoutRule::kPacked);
+MINNOW_CUDA_KERNEL("MaxPool", (create<PoolKernel, true>), supports_pool<true>, LayoutRule::kPacked);
+MINNOW_CUDA_KERNEL("AveragePool", (create<PoolKernel, false>), supports_pool<false>, LayoutRule::kPacked);
+MINNOW_CUDA_KERNEL("GlobalMaxPool", (create<GlobalPoolKernel, true>), supports_image, LayoutRule::kPacked);
+MINNOW_CUDA_KERNEL("GlobalAveragePool", (create<GlobalPoolKernel, false>), supports_image, LayoutRule::kPacked);
 
 }  // namespace minnow::cuda

@@ -32,6 +32,13 @@ struct IntegerEnding {
   const float* residual = nullptr;  // addressed as y
   Activation activation;
   int32_t zero = 0, least = 0, most = 0;
+  // Then, of results that are bytes, `table`; then `own` of it plus `terms` of `other`, by sum_factor and sum_shift;
+  // then `last`. Tables have 256 numbers, in the order of bytes without a sign.
+  const uint8_t* table = nullptr;
+  const uint8_t* other = nullptr;  // addressed as y
+  const int32_t *own = nullptr, *terms = nullptr;
+  int32_t sum_factor = 0, sum_shift = 0, sum_zero = 0, sum_least = 0, sum_most = 0;
+  const uint8_t* last = nullptr;
   void* y = nullptr;
   int64_t row = 0;    // elements from one row of y to the next
   int columns = 0;    // that may be written

@@ -66,7 +66,7 @@ Status read_sizes(const NodeContext& node, ConvSizes* out) {
 
 class IntegerConvKernel final : public IntegerLayerKernel {
  public:
-  bool reads(int i) const override { return i == kLeft || (i == kLeftZero && !has_x_zero_); }
+  bool reads(int i) const override { return i == kLeft || (i == kLeftZero && !has_x_zero_) || i == kTerm; }
 
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
@@ -122,6 +122,7 @@ class IntegerConvKernel final : public IntegerLayerKernel {
     IntegerArguments a = product_.a;
     a.x = context.in[kLeft]->data;
     a.end.y = context.out[0]->data;
+    a.end.other = term(context);
     if (!has_x_zero_) {
       a.end.x_zero = data_of(context, kLeftZero);
       if (sizes_.form != ConvForm::kGroups && !product_.is_matrix()) {

@@ -48,6 +48,26 @@ __device__ __forceinline__ void store_eight(const IntegerEnding& end, int64_t at
     if (i < left) to[i] = static_cast<T>(v[i]);
 }
 
+// The sum with another tensor of bytes, and what follows it.
+__device__ __forceinline__ void add_other(const IntegerEnding& end, int64_t at, int left, int (&v)[8]) {
+  uint32_t other[8];
+  if (end.wide) {
+    const uint2 eight = *reinterpret_cast<const uint2*>(end.other + at);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) other[i] = (i < 4 ? eight.x : eight.y) >> (8 * (i % 4)) & 255u;
+  } else {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) other[i] = i < left ? end.other[at + i] : 0u;
+  }
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const uint32_t sum = static_cast<uint32_t>(end.own[v[i] & 255]) + static_cast<uint32_t>(end.terms[other[i]]);
+    v[i] = limited(scaled_by(static_cast<int>(sum), end.sum_factor, end.sum_shift), end.sum_zero, end.sum_least,
+                   end.sum_most);
+    if (end.last != nullptr) v[i] = end.last[v[i] & 255];
+  }
+}
+
 // v: sums of row m and columns n to n + 7, of x less 128 where it is unsigned, and of the weights as they lie. `base`
 // is where the product of the batch begins in y, `first` in the arrays. `x_zero`: its number, less 128 where x is
 // unsigned.
@@ -92,6 +112,11 @@ __device__ __forceinline__ void finish_eight(const IntegerEnding& end, int64_t b
 #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] = __float_as_int(f[i]);
   }
+  if (end.table != nullptr) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = end.table[v[i] & 255];
+  }
+  if (end.other != nullptr) add_other(end, at, left, v);
   if (end.bytes == 1) {
     store_eight<uint8_t>(end, at, left, v);
   } else if (end.bytes == 2) {

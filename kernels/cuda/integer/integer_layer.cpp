@@ -63,7 +63,7 @@ bool supports_integer_layer(const NodeContext& node, std::string* why) {
 Status IntegerLayerKernel::read_ending(const NodeContext& node, int64_t columns) {
   IntegerEnding& end = product_.a.end;
   gpu::Device& device = gpu::device_of(node);
-  const DType to = node.out[0]->dtype;
+  const DType to = node.attrs.get<DType>("layer_to", node.out[0]->dtype);
   end.bytes = static_cast<int32_t>(dtype_size(to));
   product_.a.flip = node.in[kLeft]->dtype == DType::kU8 ? 0x80808080u : 0;
   const Tensor* zero = constant_of(node, kLeftZero);
@@ -91,6 +91,40 @@ Status IntegerLayerKernel::read_ending(const NodeContext& node, int64_t columns)
     MINNOW_RETURN_IF_ERROR(scale_.make(device, host_factors(*factor, columns)));
     end.scale = static_cast<const float*>(scale_.data());
   }
+  return read_tables(node);
+}
+
+Status IntegerLayerKernel::read_tables(const NodeContext& node) {
+  IntegerEnding& end = product_.a.end;
+  gpu::Device& device = gpu::device_of(node);
+  const DType to = node.attrs.get<DType>("layer_to", node.out[0]->dtype);
+  const DType sum_to = node.attrs.get<DType>("sum_to", to);
+  // Tables begin with the least number of their type.
+  const auto upload = [&](size_t input, DType by, auto element, gpu::Uploaded* table, auto** address) {
+    const Tensor* from = constant_of(node, input);
+    if (from == nullptr) return ok();
+    using T = decltype(element);
+    std::vector<T> turned(256);
+    for (size_t i = 0; i < 256; ++i) turned[i] = from->as<T>()[by == DType::kI8 ? (i + 128) % 256 : i];
+    MINNOW_RETURN_IF_ERROR(table->make(device, turned));
+    *address = static_cast<const T*>(table->data());
+    return ok();
+  };
+  const Tensor* table = constant_of(node, kTable);
+  const DType middle = table == nullptr ? to : table->type.dtype;
+  MINNOW_RETURN_IF_ERROR(upload(kTable, to, uint8_t(), &table_, &end.table));
+  if (!has_input(node, kTerm)) return ok();
+  MINNOW_RETURN_IF_ERROR(upload(kOwnTable, middle, int32_t(), &own_, &end.own));
+  MINNOW_RETURN_IF_ERROR(upload(kTermTable, node.in[kTerm]->dtype, int32_t(), &terms_, &end.terms));
+  MINNOW_RETURN_IF_ERROR(upload(kLastTable, sum_to, uint8_t(), &last_, &end.last));
+  const Tensor *factor = constant_of(node, kSumFactor), *shift = constant_of(node, kSumShift);
+  if (factor == nullptr || shift == nullptr || end.own == nullptr || end.terms == nullptr)
+    return fail(Code::kInternal, "CUDA: the sum of a layer has no tables");
+  end.sum_factor = *factor->as<int32_t>();
+  end.sum_shift = *shift->as<int32_t>();
+  end.sum_zero = static_cast<int32_t>(node.attrs.i("sum_zero"));
+  end.sum_least = static_cast<int32_t>(node.attrs.i("sum_min"));
+  end.sum_most = static_cast<int32_t>(node.attrs.i("sum_max"));
   return ok();
 }
 

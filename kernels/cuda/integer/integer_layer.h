@@ -11,7 +11,23 @@
 namespace minnow::cuda {
 
 // Inputs of QuantizedConv and QuantizedMatMul; the first four are those of ConvInteger and MatMulInteger.
-enum QuantizedInput : size_t { kLeft, kRight, kLeftZero, kRightZero, kIntegerBias, kFactor, kLast };
+// Those from kTable on are what fuse_quantized_tables makes parts of a layer.
+enum QuantizedInput : size_t {
+  kLeft,
+  kRight,
+  kLeftZero,
+  kRightZero,
+  kIntegerBias,
+  kFactor,
+  kLast,
+  kTable,
+  kOwnTable,
+  kTerm,
+  kTermTable,
+  kSumFactor,
+  kSumShift,
+  kLastTable
+};
 
 inline bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
 constexpr int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -42,10 +58,12 @@ class IntegerLayerKernel : public gpu::GpuKernel {
   Status add_corrections(const NodeContext& node, const std::vector<int>& sums, const std::vector<int>& zeros,
                          int64_t depth);
   Status find_configs(const NodeContext& node);
+  // The address of what is added to the result, where something is.
+  static const uint8_t* term(const RunContext& context) { return static_cast<const uint8_t*>(data_of(context, kTerm)); }
   Status multiply(gpu::Stream& stream, const IntegerArguments& a) const;
 
   IntegerProduct product_;
-  gpu::Uploaded bias_, correction_, zeros_, factor_, shift_, scale_;
+  gpu::Uploaded bias_, correction_, zeros_, factor_, shift_, scale_, table_, own_, terms_, last_;
   // The zero point of x: a constant, as it is multiplied and as it is, or what is read when the layer runs.
   bool has_x_zero_ = true;
   int x_zero_ = 0, x_zero_raw_ = 0;
@@ -53,6 +71,8 @@ class IntegerLayerKernel : public gpu::GpuKernel {
   int64_t macs_ = 0;
 
  private:
+  Status read_tables(const NodeContext& node);
+
   std::vector<IntegerConfig> configs_;
   int scheme_ = 0;
 };

@@ -15,7 +15,7 @@ constexpr int64_t kAlign = 256;
 class IntegerMatMulKernel : public IntegerLayerKernel {
  public:
   bool reads(int i) const override {
-    return i == kLeft || (i == kLeftZero && !has_x_zero_) || (turns_ && (i == kRight || i == kRightZero));
+    return i == kLeft || i == kTerm || (i == kLeftZero && !has_x_zero_) || (turns_ && (i == kRight || i == kRightZero));
   }
 
   Status reshape(const NodeContext& node, int64_t* workspace) override {
@@ -49,6 +49,7 @@ class IntegerMatMulKernel : public IntegerLayerKernel {
     }
     a.w = weights_.as<int8_t>();
     a.end.y = context.out[0]->data;
+    a.end.other = term(context);
     if (turns_) {
       TurnedWeights t = turn_;
       char* at = space + padded_bytes_;

@@ -152,6 +152,10 @@ std::unique_ptr<Kernel> create_integer_product(const NodeContext&) { return std:
 std::unique_ptr<Kernel> create_integer_conv(const NodeContext&) { return std::make_unique<IntegerConvKernel>(); }
 
 bool supports_integers(const NodeContext& node, std::string* why) {
+  if (node.in.size() > kLast + 1) {
+    *why = "has no tables at the end of a layer";
+    return false;
+  }
   if (node.accelerator != nullptr && !device_of(node).limits().int64) {
     *why = "has no integers of 64 bits, with which it would compute results";
     return false;

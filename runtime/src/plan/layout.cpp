@@ -60,7 +60,7 @@ Layout operand_layout(LayoutRule rule, size_t i, const TensorType& type, bool pa
     case LayoutRule::kPacked:
       // Other ops have no images there.
       return i == 0 || (i == kResidual && type.shape.rank() > 1) || (i == kMoreChannels && type.shape.rank() > 2) ||
-                     (i == kOtherTerm && type.shape.rank() > 2 && dtype_size(type.dtype) == 1)
+                     ((i == kOtherTerm || i == kQuantizedTerm) && type.shape.rank() > 2 && dtype_size(type.dtype) == 1)
                  ? Layout::kPacked
                  : Layout::kPlain;
     case LayoutRule::kPacks:

@@ -15,6 +15,8 @@ constexpr size_t kResidual = 3;
 constexpr size_t kMoreChannels = 5;
 // The other operand of QuantizedSum, of bytes. It has the layout of the first.
 constexpr size_t kOtherTerm = 4;
+// What a layer of bytes adds to its result (fuse_quantized_tables). It has the layout of the output.
+constexpr size_t kQuantizedTerm = 9;
 
 // Whether the node may run packed, given which of its inputs are there in the packed layout. For LayoutRule::kPacked
 // it must then. `inputs` are null where missing, their own layout does not count; `out` is the shape of output 0.

@@ -20,6 +20,7 @@ struct Layer {
   bool w_zeros = false;
   IntegerEnding::Kind kind = IntegerEnding::kFixedPoint;
   int bytes = 1;
+  bool tables = false;  // a function of the results, the sum with another tensor, and a function of that
   std::string name() const {
     std::string s = std::to_string(images) + "x" + std::to_string(channels) + "x" + std::to_string(height) + "x" +
                     std::to_string(width) + " to " + std::to_string(outputs) + " g" + std::to_string(groups) + " " +
@@ -28,6 +29,7 @@ struct Layer {
     s += x_signed ? " s8" : " u8";
     s += w_signed ? " s8" : " u8";
     s += " zeros " + std::to_string(static_cast<int>(zeros)) + (w_zeros ? " w" : "");
+    if (tables) s += " tables";
     return s + " kind " + std::to_string(static_cast<int>(kind)) + " bytes " + std::to_string(bytes);
   }
 };
@@ -53,6 +55,9 @@ struct Operands {
   uint8_t x_zero = 0;
   std::vector<int32_t> bias, factor, shift;
   std::vector<float> scale;
+  std::vector<uint8_t> table, last, other;
+  std::vector<int32_t> own, terms;
+  int32_t sum_factor = 0, sum_shift = 0;
 };
 
 int value(uint8_t byte, bool is_signed) { return is_signed ? static_cast<int8_t>(byte) : byte; }
@@ -90,7 +95,13 @@ std::vector<int32_t> expected(const Layer& l, const Operands& o, int P, int Q, i
         const float product = static_cast<float>(total) * o.scale[static_cast<size_t>(n)];
         v = static_cast<int64_t>(std::clamp<double>(std::nearbyint(product) + zero, least, most));
       }
-      y[static_cast<size_t>(m) * row + n] = static_cast<int32_t>(v);
+      const size_t place = static_cast<size_t>(m) * row + n;
+      if (l.tables) {
+        const int32_t sum = o.own[o.table[static_cast<uint8_t>(v)]] + o.terms[o.other[place]];
+        v = std::clamp<int64_t>(fixed_point(sum, o.sum_factor, o.sum_shift) + 5, 0, 255);
+        v = o.last[static_cast<size_t>(v)];
+      }
+      y[place] = static_cast<int32_t>(v);
     }
   return y;
 }
@@ -133,6 +144,14 @@ void check_layer(Report& report, Random& random, const Layer& l, bool every_tile
     o.shift[n] = l.bytes == 4 ? random.below(3) - 1 : -5 - random.below(6);
     o.scale[n] = 0.003f * (1.5f + random.number());
   }
+  o.table = bytes(256), o.last = bytes(256);
+  o.other = bytes(static_cast<size_t>(l.images) * P * Q * columns);
+  o.own.resize(256), o.terms.resize(256);
+  for (size_t i = 0; i < 256; ++i) {
+    o.own[i] = random.below(1 << 20) - (1 << 19);
+    o.terms[i] = random.below(1 << 20) - (1 << 19);
+  }
+  o.sum_factor = (1 << 30) + random.below(1 << 30), o.sum_shift = -12;
   const std::vector<int32_t> want = expected(l, o, P, Q, zero, least, most);
 
   IntegerProduct product;
@@ -157,6 +176,13 @@ void check_layer(Report& report, Random& random, const Layer& l, bool every_tile
   end.zero = zero, end.least = least, end.most = most;
   end.row = row, end.wide = true;
   end.columns = l.groups == 1 ? row : per;
+
+  const Buffer table(o.table), last(o.last), other(o.other), own(o.own), terms(o.terms);
+  if (l.tables) {
+    end.table = table.as<uint8_t>(), end.last = last.as<uint8_t>(), end.other = other.as<uint8_t>();
+    end.own = own.as<int32_t>(), end.terms = terms.as<int32_t>();
+    end.sum_factor = o.sum_factor, end.sum_shift = o.sum_shift, end.sum_zero = 5, end.sum_most = 255;
+  }
 
   // Operands as the layers pack them.
   const bool depthwise = l.groups > 1 && inputs == 1 && per == 1;
@@ -340,6 +366,7 @@ int main() {
           l.x_signed = x_signed, l.w_signed = w_signed, l.zeros = zeros;
           l.w_zeros = i % 2 == 1;
           l.kind = static_cast<IntegerEnding::Kind>(i % 3);
+          l.tables = i % 6 == 2 || i % 6 == 4;  // of bytes
           l.bytes = l.kind == IntegerEnding::kSum ? 4 : l.kind == IntegerEnding::kFactor ? 1 : 1 << (i % 2);
           check_layer(report, random, l, every_tile && i % 4 == 1);
           ++i;
