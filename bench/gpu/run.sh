@@ -53,6 +53,7 @@ mkdir -p build/gpu/networks
 # shellcheck disable=SC2086
 step prepare_networks 900 "$python" -P bench/gpu/prepare.py build/gpu/networks $networks
 # shellcheck disable=SC2086
+step time_integers 300 "$python" -P bench/gpu/integers.py
 step time_networks 1800 "$python" -P bench/gpu/compare.py build/gpu/networks $networks
 grep -h "|" "$results/time_networks.log" 2>/dev/null
 

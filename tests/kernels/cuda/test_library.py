@@ -23,6 +23,8 @@ pytestmark = pytest.mark.skipif("MINNOW_CUDA_BUILD" not in os.environ, reason="`
 # What the sources ask for, and the instructions of Hopper that it must become.
 INSTRUCTIONS = {
     r"mma\.sync\.": "HMMA",
+    r"mma\.sync\.\S+\.s8\.s8\.s32": "IMMA",
+    r"dp2a\.": "IDP",
     r"wgmma\.mma_async": "HGMMA",
     r"cp\.async\.c[ag]\b": "LDGSTS",
     r"cp\.async\.bulk\.tensor": "UTMALDG",
@@ -84,7 +86,7 @@ def test_what_sources_ask_for_is_in_the_machine_code(asked: str) -> None:
 
 
 def test_kernels_of_tensor_cores_keep_their_numbers_in_registers() -> None:
-    kernels = {name for name, count in instructions().items() if count["HMMA"] or count["HGMMA"]}
+    kernels = {name for name, count in instructions().items() if count["HMMA"] or count["HGMMA"] or count["IMMA"]}
     assert len(kernels) >= 8
     in_memory = {name: count["LDL"] + count["STL"] for name, count in instructions().items() if name in kernels}
     assert {name: n for name, n in in_memory.items() if n} == {}
