@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from minnow.convert import Report, convert
-from minnow.optimizer.quantize.choice import moves_of, rungs_of, widths_after
-from minnow.optimizer.quantize.compress import BRAIN, HALF, Compressor, LayerResult, Recipe, Width
+from minnow.optimizer.quantize.choice import Rung, moves_of, reasons_of, rungs_of, undone, uniform, widths_after
+from minnow.optimizer.quantize.compress import BRAIN, FLOAT, HALF, Compressor, LayerResult, Recipe, Width
 from minnow.options.quantize import QuantizeOptions, parsed_drop, parsed_size
 from minnow.options.run import RunOptions
 from minnow.options.signature import takes
@@ -42,6 +42,11 @@ _FETCHED = 16
 _STARTS = 6
 _LEAST_CONSTANT = 16
 """Constants of fewer elements stay float32: they are limits and small numbers, to which float16 does harm."""
+_PROBED = 4
+"""Bits of a layer that is measured alone: enough of an error to see, and not so much that it is cut off."""
+_PROBES = 2
+"""Inputs that a layer alone is measured with."""
+_LEAST_NOISE = 1e-16
 _MOST_DB = 300.0
 """Errors of outputs that are nothing but error."""
 
@@ -157,8 +162,9 @@ class Compression:
         with tempfile.TemporaryDirectory() as folder:
             work = _Work(self, compressor, Path(folder), options, write)
             work.open(runs)
-            widths = work.chosen() if self.chooses else None
-            made, layers = compressor.apply(widths)
+            moments = work.moments() if self.required else {}
+            widths = work.chosen(moments) if self.chooses else None
+            made, layers = compressor.apply(widths, moments)
             done = work.finish(made, layers)
         if compressor.unused:
             patterns = ", ".join(f"'{p}'" for p in compressor.unused)
@@ -216,6 +222,7 @@ class _Work:
         self.wanted: list[dict[str, Array]] = []
         self.notices: list[str] = []
         self.before: float | None = None
+        self.reasons: dict[str, str] = {}
         self.tried = 0
 
     def open(self, runs: bool) -> None:
@@ -298,10 +305,11 @@ class _Work:
             got = [self._outputs(session, inputs, flattened) for inputs in self.inputs]
             return similarities(self.wanted, got), self._score(session, got)
 
-    def chosen(self) -> dict[str, Width]:
+    def chosen(self, moments: Mapping[str, Array]) -> dict[str, Width]:
         """The widths of the layers that keep the limits."""
         compressor, asked = self.compressor, self.asked
-        moves = moves_of(rungs_of(compressor, asked.least, self._moments()))
+        rungs = rungs_of(compressor, asked.least, moments)
+        moves = moves_of(rungs, self._gains(rungs))
         saved = [0]
         at = {layer.name: layer.float_bytes for layer in compressor.layers}
         for move in moves:
@@ -349,9 +357,65 @@ class _Work:
                     f"the smallest file{limit} has {sizes[first]} bytes, more than {asked.max_size}",
                     hint="allow a larger file or a larger loss, or longer blocks (`--block`), or 16-bit scales",
                 )
-        return widths_after(compressor, moves[: most if asked.max_drop is not None else first])
+        count = most if asked.max_drop is not None else first
+        self.reasons = reasons_of(rungs, moves, count)
+        widths = widths_after(compressor, moves[:count])
+        if asked.max_size is None or asked.max_drop is not None:
+            return widths
+        others = [undone(widths, rungs, moves[:count], asked.max_size - sizes[count])]
+        others += (uniform(rungs, width) for width in WIDTHS.values() if width not in (HALF, BRAIN))
+        return self._best(widths, [w for w in others if w != widths], asked.max_size, path)
 
-    def _moments(self) -> dict[str, Array]:
+    def _best(
+        self, widths: dict[str, Width], others: Sequence[dict[str, Width]], most: int, path: Path
+    ) -> dict[str, Width]:
+        """The choice with the least error of the outputs, of those and the first of the others that are small enough.
+
+        Without inputs to run with it is the first of the others.
+        """
+        best, least = widths, np.inf
+        if self.inputs:
+            self.write(self.compressor.apply(widths)[0], path)
+            least = self._noise(path)
+        left = 2
+        for other in others:
+            if self.write(self.compressor.apply(other)[0], path) > most:
+                continue
+            error = self._noise(path) if self.inputs else 0.0
+            if error < least:
+                best, least = other, error
+            left -= 1
+            if not left or not self.inputs:
+                break
+        self.reasons = {} if best is not widths else self.reasons
+        return best
+
+    def _gains(self, rungs: Mapping[str, Sequence[Rung]]) -> dict[str, float]:
+        """The squared error of the outputs for one of each layer's output, measured with that layer alone in 4 bits."""
+        found: dict[str, float] = {}
+        path = self.folder / "alone.mnn"
+        for name, ladder in rungs.items() if self.inputs else ():
+            probe = min((r for r in ladder if r.error > 0), key=lambda r: abs(abs(r.width) - _PROBED), default=None)
+            if probe is None:
+                continue
+            alone = {**dict.fromkeys(rungs, FLOAT), name: probe.width}
+            self.write(self.compressor.apply(alone)[0], path)
+            error = self._noise(path)
+            if np.isfinite(error):
+                found[name] = max(error, _LEAST_NOISE) / probe.error**2
+        _log.debug("gains: %s", found)
+        return found
+
+    def _noise(self, path: Path) -> float:
+        """The squared error of the outputs relative to their power, added up over all outputs."""
+        from minnow.runtime.verify.verification import flattened
+
+        with self._session(path) as session:
+            got = [self._outputs(session, inputs, flattened) for inputs in self.inputs[:_PROBES]]
+        near = similarities(self.wanted[:_PROBES], got).values()
+        return sum(0.0 if s.sqnr_db is None else 10.0 ** (-s.sqnr_db / 10) for s in near)
+
+    def moments(self) -> dict[str, Array]:
         """The mean square of each input channel of the layers in the main graph, over all inputs."""
         model = self.compressor.model
         own = set(model.graph)
@@ -383,6 +447,8 @@ class _Work:
     def finish(self, model: Model, layers: list[LayerResult]) -> _Done:
         """The result: with measurements, and in the model what a later comparison has to know."""
         path = self.folder / "result.mnn"
+        for layer in layers:
+            layer.why = "; ".join(filter(None, [layer.why, self.reasons.get(layer.name, "")]))
         quantization = Quantization(layers, self.float_bytes, tried=self.tried)
         quantization.after_bytes = self.write(model, path)
         if self.inputs:
@@ -481,7 +547,7 @@ def _similarity(want: Array, got: Array) -> Similarity:
     sqnr = None if error == 0 else -_MOST_DB if power == 0 else float(10 * np.log10(power / error))
     norms = np.sqrt(power * float(np.square(y).sum()))
     cosine = 1.0 if error == 0 else float(x @ y) / norms if norms else 0.0
-    return Similarity(sqnr, cosine if is_float else same, largest / size if size else float(largest > 0))
+    return Similarity(sqnr, float(cosine) if is_float else same, largest / size if size else float(largest > 0))
 
 
 def _metric(text: str) -> Callable[[Session], float]:

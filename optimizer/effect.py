@@ -12,7 +12,7 @@ from typing import Any
 from minnow.optimizer.layout.cut import BATCH, EXTENT, bytes_of
 from minnow.optimizer.pipeline import count_nodes
 from minnow.schema.ir import Graph, Node, Value
-from minnow.schema.ir.blob import nbytes
+from minnow.schema.ir.compressed import stored_bytes
 from minnow.schema.ir.type import UNKNOWN
 from minnow.schema.ops import Trait, get
 from minnow.schema.registry.cost import UnknownDimensionError, macs, node_macs
@@ -53,7 +53,7 @@ def effect_of(graph: Graph) -> Effect:
     """The numbers of a graph, from its types alone: no weight is read."""
     nodes = [node for g in graph.walk() for node in g]
     weights = {
-        id(v.data): nbytes(v.data) for node in nodes for v in node.inputs if v is not None and v.data is not None
+        id(v.data): stored_bytes(v.data) for node in nodes for v in node.inputs if v is not None and v.data is not None
     }
     return Effect(
         nodes=count_nodes(graph),

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from minnow.optimizer.quantize.compress import FLOAT, HALF, Compressor, Width
-from minnow.optimizer.quantize.layers import Layer
+from minnow.optimizer.quantize.compress import BRAIN, FLOAT, HALF, Compressor, Width
+from minnow.optimizer.quantize.sensitivity import output_error
 
 Array = npt.NDArray[Any]
 
@@ -36,17 +35,22 @@ class Move:
     cost: float
 
 
-def moves_of(rungs: Mapping[str, Sequence[Rung]]) -> list[Move]:
+def moves_of(rungs: Mapping[str, Sequence[Rung]], gains: Mapping[str, float]) -> list[Move]:
     """All moves, the cheapest first; the first n of them are, for their size, the choice with the least error.
 
     The errors of layers are taken to add up as independent noise does. A width that is no better than a mixture of a
     wider and a narrower one is left out.
+
+    Args:
+        rungs: the widths of each layer, from the most to the fewest bits.
+        gains: by layer the squared error of the model's outputs, divided by that of the layer's output; 1 if unknown.
     """
     moves = []
     for order, (name, ladder) in enumerate(rungs.items()):
         at = 0
         while at + 1 < len(ladder):
-            costs = [(_cost(ladder[at], ladder[i]), -i) for i in range(at + 1, len(ladder))]
+            gain = gains.get(name, 1.0)
+            costs = [(gain * _cost(ladder[at], ladder[i]), -i) for i in range(at + 1, len(ladder))]
             cost, best = min(costs)
             if cost == float("inf"):
                 break
@@ -79,40 +83,46 @@ def rungs_of(compressor: Compressor, least: int, moments: Mapping[str, Array]) -
             size = compressor.bytes(layer, width)
             if ladder and size >= ladder[-1].bytes:
                 continue  # for tables several widths are the same
-            error = 0.0 if width == FLOAT else output_error(layer, want, compressor.numbers(layer, width), moments)
+            error = (
+                0.0
+                if width == FLOAT
+                else output_error(layer, want, compressor.numbers(layer, width), moments.get(layer.name))
+            )
             ladder.append(Rung(width, size, error))
         found[layer.name] = ladder
     return found
 
 
-def output_error(layer: Layer, want: Array, got: Array, moments: Mapping[str, Array]) -> float:
-    """The relative error of a layer's output, if its input channels were independent; without moments of its weights.
+def undone(
+    widths: Mapping[str, Width], rungs: Mapping[str, Sequence[Rung]], moves: Sequence[Move], room: int
+) -> dict[str, Width]:
+    """The widths after taking back moves, the most expensive ones first, as long as there is room for their bytes.
 
     Args:
-        want, got: the weights and those to use instead, in the order of their groups.
+        widths: after `moves`.
+        rungs: the widths of each layer.
+        moves: those that were made, the cheapest first.
+        room: bytes that are free.
     """
-    weights = _per_channel(layer, moments.get(layer.name))
-    error = np.square(got.astype(np.float64).reshape(want.shape) - want)
-    size = np.square(want.astype(np.float64))
-    if weights is not None:
-        error, size = error * weights, size * weights
-    total = float(size.sum())
-    return float(np.sqrt(error.sum() / total)) if total > 0 else 0.0
+    found = dict(widths)
+    for move in reversed(moves):
+        if found[move.layer] != move.rung.width:
+            continue
+        wider = [r for r in rungs[move.layer] if 0 < r.bytes - move.rung.bytes <= room]
+        if wider:
+            best = min(wider, key=lambda r: (r.error, r.bytes))
+            room -= best.bytes - move.rung.bytes
+            found[move.layer] = best.width
+    return found
 
 
-def _per_channel(layer: Layer, moment: Array | None) -> Array | None:
-    """The moments in a shape that is broadcast to the weights."""
-    if moment is None or not np.isfinite(moment).all() or not moment.any():
-        return None
-    shape, group = layer.stored_shape, int(layer.node.attrs.get("group", 1))
-    if layer.node.op == "Conv" and moment.size == shape[1] * group:
-        by_group = np.repeat(moment.reshape(group, shape[1]), shape[0] // group, axis=0)
-        return by_group.reshape(shape[0], shape[1], *(1,) * (len(shape) - 2))
-    if layer.node.op == "ConvTranspose" and moment.size == shape[0]:
-        return moment.reshape(-1, *(1,) * (len(shape) - 1))
-    if layer.form == "product" and moment.size == shape[1]:
-        return moment[None]
-    return None
+def uniform(rungs: Mapping[str, Sequence[Rung]], width: Width) -> dict[str, Width]:
+    """All layers in a width, or in the next larger one that they have."""
+    found: dict[str, Width] = {}
+    for name, ladder in rungs.items():
+        wide = [r.width for r in ladder if r.width >= width]
+        found[name] = min(wide, default=FLOAT)
+    return found
 
 
 def widths_after(compressor: Compressor, moves: Sequence[Move]) -> dict[str, Width]:
@@ -120,3 +130,23 @@ def widths_after(compressor: Compressor, moves: Sequence[Move]) -> dict[str, Wid
     widths: dict[str, Width] = dict.fromkeys((layer.name for layer in compressor.layers), FLOAT)
     widths.update((move.layer, move.rung.width) for move in moves)
     return widths
+
+
+def reasons_of(rungs: Mapping[str, Sequence[Rung]], moves: Sequence[Move], count: int) -> dict[str, str]:
+    """Why each layer keeps its width after `count` moves: what its next move would save and cost."""
+    later = {move.layer: move for move in reversed(moves[count:])}
+    now = {name: ladder[0] for name, ladder in rungs.items() if ladder}
+    now.update({move.layer: move.rung for move in moves[:count]})
+    return {name: _reason(rung, later.get(name)) for name, rung in now.items()}
+
+
+def _reason(now: Rung, move: Move | None) -> str:
+    if move is None:
+        return "fewer bits would save nothing"
+    saved = now.bytes - move.rung.bytes
+    return f"{width_text(move.rung.width)} would save {saved} bytes, for an error of {move.rung.error:.2g}"
+
+
+def width_text(width: Width) -> str:
+    """A width in words."""
+    return {FLOAT: "float32", HALF: "fp16", BRAIN: "bf16"}.get(width, f"int{width}")

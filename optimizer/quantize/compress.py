@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from minnow.optimizer.passes.legalize.after import legalize_epilogue
 from minnow.optimizer.quantize.arithmetic import HALF_MOST, Method, fits_half, quantized
 from minnow.optimizer.quantize.expand import expand, look_up
 from minnow.optimizer.quantize.layers import FORMS, Layer, fits, is_operand, layers_of, matches, matrix_of_known
+from minnow.optimizer.quantize.sensitivity import in_groups, output_error, relative
 from minnow.optimizer.rewrite import apply_groups, rules
 from minnow.optimizer.rewrite.trace import Trace
 from minnow.schema.ir import Blob, DType, Graph, Model, QuantizedBlob, RoundedBlob, Value
@@ -82,7 +84,7 @@ class LayerResult:
         scale_bits: of a scale.
         form: how the file has it, in words.
         error: relative error of the weights: the norm of the differences divided by that of the weights.
-        output_error: the same of the layer's output, as far as inputs were given or made.
+        output_error: the same of the layer's output, if its input channels were independent; None if it was not run.
         before, after: bytes of the weights, with their scales.
         why: the reason for the choice, or for what was not done.
     """
@@ -160,7 +162,8 @@ class Compressor:
                 return None
             return RoundedBlob(layer.value.data, DType.F16 if width == HALF else DType.BF16)
         bits = layer.widths(int(width))
-        key = (id(layer.value.data), layer.form, layer.groups(own.block), bits, own.symmetric, own.method)
+        order = (layer.form, layer.turned, layer.groups(own.block))
+        key = (id(layer.value.data), order, bits, own.symmetric, own.method, own.half_scales)
         if key not in self._made:
             self._made[key] = self._quantized(layer, bits, own)
         return self._made[key]
@@ -183,13 +186,16 @@ class Compressor:
         made = self.blob(layer, width)
         if made is None:
             return layer.numbers()
-        return made.numpy() if isinstance(made, QuantizedBlob) else layer_order(layer, made.numpy())
+        return made.numpy() if isinstance(made, QuantizedBlob) else in_groups(layer, made.numpy())
 
-    def apply(self, widths: Mapping[str, Width] | None = None) -> tuple[Model, list[LayerResult]]:
+    def apply(
+        self, widths: Mapping[str, Width] | None = None, moments: Mapping[str, Array] = MappingProxyType({})
+    ) -> tuple[Model, list[LayerResult]]:
         """A model with smaller weights, and what became of each layer.
 
         Args:
             widths: by the name of a layer; by default those of the recipe.
+            moments: the mean square of each input channel, by the name of the layer, where it is known.
         """
         model = self.model.clone()
         results = []
@@ -198,7 +204,7 @@ class Compressor:
             if own.name not in self.kept:
                 width = self.recipe.of(own.name).width if widths is None else widths[own.name]
             made = self.blob(own, width)
-            results.append(self._result(own, width, made))
+            results.append(self._result(own, width, made, moments.get(own.name)))
             if made is not None:
                 self._put(layer, made)
         if self.recipe.constants:
@@ -216,15 +222,15 @@ class Compressor:
             weights = QuantizedBlob(made.codes, made.bits, made.scale, made.low, (*made.shape, 1, 1))
             to_convolution(node, matrix_of_known(node), weights, self.recipe.for_mnn)
         elif layer.form == "table":
-            rows = look_up(b, node, made, name)
+            rows = _as(b, look_up(b, node, made, name), node.output.type.dtype)
             rows.name = node.output.name
             node.output.name = ""
             node.output.replace_all_uses(rows)
             node.graph.erase(node)
         else:
-            node.set_input(layer.operand, expand(b, made, name))
+            node.set_input(layer.operand, _as(b, expand(b, made, name), layer.value.type.dtype))
 
-    def _result(self, layer: Layer, width: Width, made: Blob | None) -> LayerResult:
+    def _result(self, layer: Layer, width: Width, made: Blob | None, moment: Array | None) -> LayerResult:
         own = self.recipe.of(layer.name)
         result = LayerResult(
             layer.name,
@@ -240,7 +246,10 @@ class Compressor:
             result.why = result.why or _why_float(width)
             return result
         result.after = stored_bytes(made)
-        result.error = relative(layer.numbers(), self.numbers(layer, width))
+        want, got = layer.numbers(), self.numbers(layer, width)
+        result.error = relative(want, got)
+        if moment is not None:
+            result.output_error = output_error(layer, want, got, moment)
         if isinstance(made, RoundedBlob):
             result.bits, result.kind = 16, made.stored.value
             return result
@@ -263,25 +272,17 @@ class Compressor:
         return result
 
 
+def _as(b: Builder, value: Value, dtype: DType) -> Value:
+    made: Value = value if value.type.dtype is dtype else b.Cast(value, to=dtype)
+    return made
+
+
 def _why_float(width: Width) -> str:
     if width == FLOAT:
         return ""
     if width == HALF:
         return "float16 does not have its largest weight"
     return "not smaller with its scales"
-
-
-def relative(want: Array, got: Array) -> float:
-    """The norm of the differences divided by that of the numbers."""
-    size = float(np.linalg.norm(want.reshape(-1).astype(np.float64)))
-    rest = float(np.linalg.norm((got.reshape(-1) - want.reshape(-1)).astype(np.float64)))
-    return rest / size if size else rest
-
-
-def layer_order(layer: Layer, array: Array) -> Array:
-    """Weights as the node has them, in the order of their groups."""
-    turned = layer.form == "product" and not matrix_of_known(layer.node).transposed
-    return np.ascontiguousarray(array.T) if turned else array
 
 
 def _split(graph: Graph) -> None:

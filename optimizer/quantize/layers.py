@@ -82,21 +82,24 @@ class Layer:
         """The bits of a code for so many bits: those of bytes are of 2, 4 or 8 each."""
         return bits if self.form in ("stream", "product") else next(b for b in (2, 4, 8) if b >= bits)
 
+    @property
+    def turned(self) -> bool:
+        """Whether the groups are in the columns of the weights."""
+        return self.form == "product" and not matrix_of_known(self.node).transposed
+
     def numbers(self) -> Array:
         """The weights in the order of their groups, f32 of `stored_shape`."""
         found = self.value.data
         assert found is not None
         array = np.asarray(found.numpy(), np.float32)
-        if self.form == "product" and not matrix_of_known(self.node).transposed:
+        if self.turned:
             array = array.T
         return np.ascontiguousarray(array)
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
         """The shape of the weights in the order of their groups."""
-        if self.form == "product" and not matrix_of_known(self.node).transposed:
-            return self.shape[::-1]
-        return self.shape
+        return self.shape[::-1] if self.turned else self.shape
 
     def groups(self, block: int) -> tuple[int, int]:
         """How many groups have a scale, and how many weights each has.
