@@ -168,7 +168,7 @@ class Compression:
             done = work.finish(made, layers)
         if compressor.unused:
             patterns = ", ".join(f"'{p}'" for p in compressor.unused)
-            done.notices.append(Notice(f"no layer is left out by {patterns}", "lossy-form"))
+            done.notices.append(Notice(f"no layer has the name or pattern {patterns}", "lossy-form"))
         return done
 
 

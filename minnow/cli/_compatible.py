@@ -85,6 +85,8 @@ class _Line:
         self.ctx = ctx
         self.given = given
         self.format = format_
+        self.parameters: Path | None = None
+        self.recipe: Any = None
 
     def say(self, text: str) -> None:
         """Prints a line of MNN's converter, unless the result is to be JSON."""
@@ -181,6 +183,11 @@ class _Line:
             self.say("Converted Failed!")
             self.checked(options, getattr(e, "verification", None))
             raise
+        if self.parameters is not None and not self.parameters.exists():
+            from minnow.cli._compression_file import write_guide
+
+            write_guide(self.parameters, report.quantization.layers if report.quantization else [], self.recipe)
+            self.say("CompressFileName not exist, create it")
         if dump:
             self.passes(report)
         emit(report, self.format, lambda: report_text(report, False, ""))
@@ -250,40 +257,49 @@ class _Line:
             flush=given.take("alignDenormalizedValue", 1) != 0,
             sparse=bool(given.take("detectSparseSpeedUp")),
             tanh_gelu=bool(gelu),
-            convolutions=bool(product) if product is not None else given.take("weightQuantBits", 0) > 0,
+            convolutions=bool(product) if product is not None else self.quantizes(),
             static=bool(given.take("saveStaticModel")),
         )
 
+    def quantizes(self) -> bool:
+        """Whether weights become integers."""
+        return self.given.take("weightQuantBits", 0) > 0 or self.given.take("compressionParamsFile") is not None
+
     def compression(self) -> Any:
         """How weights are made smaller; None if they are not."""
-        from minnow.optimizer.quantize.compress import HALF, Recipe
+        from minnow.cli._compression_file import read_layers
+        from minnow.optimizer.quantize.compress import FLOAT, HALF, Recipe
         from minnow.quantize import Compression
 
         given = self.given
+        file = self.parameters = None if (path := given.take("compressionParamsFile")) is None else Path(path)
+        own = read_layers(file) if file is not None and file.exists() else {}
         half, bits, hqq = bool(given.take("fp16")), given.take("weightQuantBits", 0), bool(given.take("hqq"))
         names = ("weightQuantAsymmetric", "weightQuantBlock", "weightQuantScaleBit", "hqq")
         asymmetric = _yes("weightQuantAsymmetric", given.take("weightQuantAsymmetric", "1"))
         block, scale_bits = given.take("weightQuantBlock", -1), given.take("weightQuantScaleBit", 32)
         if scale_bits not in (16, 32):
             raise UnsupportedError(f"scales in {scale_bits} bits", where="--weightQuantScaleBit", hint="32 or 16")
-        if not bits and (useless := [f"--{name}" for name in names if name in given]):
+        if not bits and not own and (useless := [f"--{name}" for name in names if name in given]):
             note(f"without --weightQuantBits these have no effect: {', '.join(useless)}")
         if bits and not 2 <= bits <= 8:
             raise UsageError(f"--weightQuantBits is {bits}", hint="2 to 8; 0 for weights as they are")
         if hqq and bits and not asymmetric:
             note("--hqq is for --weightQuantAsymmetric 1: it has no effect")
-        if not half and not bits:
+        if not half and not bits and file is None:
             return None
         recipe = Recipe(
-            width=bits or HALF,
+            width=bits or (HALF if half else FLOAT),
             block=max(block, 0),
             symmetric=not asymmetric,
             method="hqq" if hqq and asymmetric else "rtn",
             half_scales=scale_bits == 16,
-            products=not bits,
-            others=not bits,
+            products=half and not bits,
+            others=half and not bits,
             constants=int(half),
+            layers=own,
         )
+        self.recipe = recipe
         return Compression(recipe)
 
     def finish(self) -> None:

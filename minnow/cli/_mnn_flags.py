@@ -119,8 +119,9 @@ MNN_FLAGS = {
             "not read it.",
         ),
         MnnFlag(
-            "compressionParamsFile", "path", "refused", "Parameters of quantization and pruning for single layers are "
-            "not read.",
+            "compressionParamsFile", "path", "carried out", "Bits, block and asymmetry of single layers, as JSON or "
+            "binary; a file that is not there is written with those of this conversion. Not pruning, and no integer "
+            "activations.",
         ),
         MnnFlag(
             "saveStaticModel", "switch", "carried out", "Shapes are fixed, and movements of data are lists of copied "

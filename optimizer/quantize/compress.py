@@ -14,7 +14,16 @@ from minnow.optimizer.layout.product import to_convolution
 from minnow.optimizer.passes.legalize.after import legalize_epilogue
 from minnow.optimizer.quantize.arithmetic import HALF_MOST, Method, fits_half, quantized
 from minnow.optimizer.quantize.expand import expand, look_up
-from minnow.optimizer.quantize.layers import FORMS, Layer, fits, is_operand, layers_of, matches, matrix_of_known
+from minnow.optimizer.quantize.layers import (
+    FORMS,
+    Layer,
+    fits,
+    is_operand,
+    layers_of,
+    matches,
+    matrix_of_known,
+    names_of,
+)
 from minnow.optimizer.quantize.sensitivity import in_groups, output_error, relative
 from minnow.optimizer.rewrite import apply_groups, rules
 from minnow.optimizer.rewrite.trace import Trace
@@ -127,13 +136,20 @@ class Compressor:
         self.layers: list[Layer] = []
         self._all = layers_of(self.model.graph)
         self._made: dict[tuple[Any, ...], QuantizedBlob | None] = {}
-        unused = [p for p in recipe.exclude if not any(matches(layer, p) for layer in self._all)]
-        self.unused = tuple(unused)
+        self.unused = tuple(p for p in recipe.exclude if not any(matches(layer, p) for layer in self._all))
+        self._resolve()
         for layer in self._all:
             if why := self._left_out(layer):
                 self.kept[layer.name] = why
             else:
                 self.layers.append(layer)
+
+    def _resolve(self) -> None:
+        """What holds for single layers, by the names that they have here."""
+        given = self.recipe.layers
+        named = {layer.name: next((n for n in names_of(layer) if n in given), None) for layer in self._all}
+        self.unused += tuple(name for name in given if name not in named.values())
+        self.recipe = replace(self.recipe, layers={name: given[n] for name, n in named.items() if n is not None})
 
     def _left_out(self, layer: Layer) -> str:
         recipe = self.recipe

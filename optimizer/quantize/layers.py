@@ -191,6 +191,15 @@ def _has_table(node: Node) -> bool:
     return wired is not None and wired.main is not None and "bias" in wired.main
 
 
+_CONVERTED = "__matmul_converted"
+
+
+def names_of(layer: Layer) -> list[str]:
+    """The names that a file of parameters may have for a layer."""
+    own = [layer.name, *(v.name for v in layer.node.outputs)]
+    return [*own, *(name + _CONVERTED for name in own)]
+
+
 def matches(layer: Layer, pattern: str) -> bool:
     """Whether a pattern (`*`, `?`, `[...]`) is for a layer: for its name, its op, or the name of its weights."""
     names = (layer.name, layer.node.op, layer.value.name, *(v.name for v in layer.node.outputs))

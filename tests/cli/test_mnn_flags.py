@@ -254,6 +254,80 @@ def test_weights_are_nearer_than_those_of_mnn(flags: tuple[Any, ...], tmp_path: 
         assert error(own[name], got[name]) < 1e-5
 
 
+def parameters(**layers: dict[str, Any]) -> dict[str, Any]:
+    rows = [{"opName": name, "weight": [{"name": name, **weight}]} for name, weight in layers.items()]
+    return {"version": "3.6.1", "algo": [{"type": "QUANTIZE", "quantParams": {"layer": rows}}]}
+
+
+def field(number: int, value: bytes | int) -> bytes:
+    """A field of protobuf's binary form, below 128 bytes."""
+    if isinstance(value, int):
+        return bytes([number << 3, value])
+    assert len(value) < 128
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+@mnn_oracle.needs_mnn
+@pytest.mark.slow
+def test_layers_have_the_parameters_of_a_file(tmp_path: Path, capsys: Any) -> None:
+    """As in MNN's converter; a file that is not there is written."""
+    network = models.network(tmp_path / "n.onnx", groups=1)
+    (tmp_path / "c.json").write_text(json.dumps(parameters(c={"bits": 3, "asymmetric": False}, d={"blockSize": 16})))
+    flags = ("--weightQuantBits", 6, "--compressionParamsFile")
+    ours = converted(network, tmp_path / "n.mnn", *flags, tmp_path / "c.json")
+    mnn_converter.convert(*line(network, tmp_path / "m.mnn", *flags, tmp_path / "c.json"), folder=tmp_path)
+    theirs = wire.read((tmp_path / "m.mnn").read_bytes())
+    found = set()
+    for a, b in zip(ops(ours, "Convolution"), ops(theirs, "Convolution"), strict=True):
+        mine, other = a["main"]["quanParameter"], b["main"]["quanParameter"]
+        found.add((mine["aMaxOrBits"], mine.get("readType", 0) > 0))
+        assert np.array_equal(mine["buffer"], other["buffer"])
+        np.testing.assert_allclose(mine["alpha"], other["alpha"], rtol=1e-6)
+    assert found == {(3, False), (6, True)}
+    converted(network, tmp_path / "n.mnn", *flags, tmp_path / "new.json")
+    assert "CompressFileName not exist, create it" in capsys.readouterr().out
+    mnn_converter.convert(*line(network, tmp_path / "m.mnn", *flags, tmp_path / "theirs.json"), folder=tmp_path)
+    written, other = (json.loads((tmp_path / n).read_text())["algo"][0]["quantParams"]["layer"] for n in
+                      ("new.json", "theirs.json"))  # fmt: skip
+    names = [{row["opName"].removesuffix("__matmul_converted") for row in rows} for rows in (written, other)]
+    assert names[0] & names[1] >= {"a", "c", "d", "g", "e"}
+    again = converted(network, tmp_path / "n2.mnn", *flags, tmp_path / "new.json")
+    assert {op["main"]["quanParameter"]["aMaxOrBits"] for op in ops(again, "Convolution")} == {6}
+
+
+def test_a_binary_file_says_the_same(network: Path, tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "c.json").write_text(json.dumps(parameters(c={"bits": 3, "asymmetric": False})))
+    weight = field(2, 3) + field(6, 0)
+    layer = field(2, weight) + field(6, b"c")
+    (tmp_path / "c.bin").write_bytes(field(2, field(1, 0) + field(2, field(4, layer))))
+    files = []
+    for name in ("c.json", "c.bin"):
+        converted(network, tmp_path / f"{name}.mnn", "--compressionParamsFile", tmp_path / name)
+        files.append((tmp_path / f"{name}.mnn").read_bytes())
+    assert files[0] == files[1]
+    kinds = [op["main"].get("quanParameter") for op in ops(wire.read(files[0]), "Convolution")]
+    assert [q["aMaxOrBits"] for q in kinds if q is not None] == [3]
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "said"),
+    [
+        (b"{", 6, "no compression parameters"),
+        (b"\xff\xff", 6, "no compression parameters"),
+        (json.dumps({"algo": [{"type": "PRUNE"}]}).encode(), 3, "pruning"),
+        (json.dumps(parameters(c={"bits": 9})).encode(), 2, "2 to 8"),
+        (b'{"algo": [{"quantParams": {"layer": [{"opName": "c", "input": [{}]}]}}]}', 3, "activations"),
+    ],
+)
+def test_wrong_parameters_are_refused(
+    content: bytes, code: int, said: str, network: Path, tmp_path: Path, capsys: Any
+) -> None:
+    (tmp_path / "c").write_bytes(content)
+    assert run_cli(line(network, tmp_path / "n.mnn", "--compressionParamsFile", tmp_path / "c")) == code
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "n.mnn").exists()
+
+
 @mnn_oracle.needs_mnn
 def test_float16_is_rounded_to_the_nearest(network: Path, tmp_path: Path, capsys: Any) -> None:
     net = converted(network, tmp_path / "n.mnn", "--fp16")
