@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from minnow.optimizer.effect import Effect
     from minnow.optimizer.pipeline import Summary
     from minnow.optimizer.rewrite import Trace
+    from minnow.optimizer.rewrite.lineage import Lineage
     from minnow.report.quantization import Quantization
     from minnow.runtime.verify import Verification
     from minnow.schema.ir import Model
@@ -222,8 +223,11 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
                     _verify_second(report, source, model, options)
         smaller = options.compression
         if smaller is not None:
+            from minnow.optimizer.quantize.layers import source_names
+
             with step("quantize"):
-                done = smaller.perform(model, options, partial(exact, form=form), not custom)
+                names = source_names(prefix.model.graph, prefix.lineage)
+                done = smaller.perform(model, options, partial(exact, form=form), not custom, names)
             model, report.quantization = done.model, done.quantization
             report.after = effect_of(model.graph)
             report.notices += done.notices
@@ -269,6 +273,7 @@ class _Prefix:
     before: Effect
     summary: Summary
     log: Trace
+    lineage: Lineage
 
 
 _shared: ContextVar[dict[Any, _Prefix] | None] = ContextVar("shared", default=None)
@@ -315,7 +320,10 @@ def _prefix(source: Path, options: ConvertOptions, step: _Clock) -> _Prefix:
 
     before = effect_of(model.graph)
     _log.info("%s, %d nodes, inputs: %s", model.source, before.total, ", ".join(f"{n} {t}" for n, t in model.inputs))
-    made = _Prefix(model, inputs, before, *_optimized(model, source, options, step))
+    from minnow.optimizer.rewrite.lineage import Lineage
+
+    lineage = Lineage()
+    made = _Prefix(model, inputs, before, *_optimized(model, source, options, step, lineage), lineage)
     _log.info("%d nodes after the optimizer", sum(made.summary.after.values()))
     for name, row in made.summary.statistics.items():
         if row["hits"]:
@@ -326,13 +334,17 @@ def _prefix(source: Path, options: ConvertOptions, step: _Clock) -> _Prefix:
     return made
 
 
-def _optimized(model: Model, source: Path, options: ConvertOptions, step: _Clock) -> tuple[Summary, Trace]:
+def _optimized(
+    model: Model, source: Path, options: ConvertOptions, step: _Clock, lineage: Lineage
+) -> tuple[Summary, Trace]:
     """Optimizes the model in place, with a check after each step if `check_each` is set."""
     from minnow.optimizer import optimize
     from minnow.optimizer.rewrite import Trace
 
     rule, _, node = options.explain.partition("@")
-    log = Trace(explain=frozenset(filter(None, [rule])), node=node)
+    # Only parameters of single layers ask where nodes come from.
+    watch = lineage if options.compression is not None and options.compression.recipe.layers else None
+    log = Trace(explain=frozenset(filter(None, [rule])), node=node, watch=watch)
     check = None
     if options.check_each:
         from minnow.runtime.verify.proof import StepCheck

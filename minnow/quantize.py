@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.nn import Module
 
+    from minnow.optimizer.quantize.layers import Names
     from minnow.options.convert import ConvertOptions
     from minnow.runtime.session import Session
     from minnow.schema.ir import Model
@@ -138,7 +139,9 @@ class Compression:
         """Whether each layer gets bits of its own."""
         return self.max_size is not None or self.max_drop is not None
 
-    def perform(self, model: Model, options: ConvertOptions, write: Callable[[Model, Path], int], runs: bool) -> _Done:
+    def perform(
+        self, model: Model, options: ConvertOptions, write: Callable[[Model, Path], int], runs: bool, names: Names
+    ) -> _Done:
         """Makes the weights of an optimized model smaller.
 
         Args:
@@ -146,6 +149,7 @@ class Compression:
             options: of the conversion.
             write: writes a model to a path, and returns the bytes.
             runs: whether the engine runs the model.
+            names: of its nodes in the source.
 
         Raises:
             UnsupportedError: there is nothing to quantize.
@@ -156,7 +160,7 @@ class Compression:
         if options.strict_target and recipe.for_mnn and recipe.width == BRAIN:
             hint = "use `--weights fp16`, or leave out `--strict-target`"
             raise UnsupportedError("MNN's own runtime cannot load weights in bfloat16", hint=hint)
-        compressor = Compressor(model, recipe)
+        compressor = Compressor(model, recipe, names)
         if self.required:
             _check(compressor, model)
         with tempfile.TemporaryDirectory() as folder:

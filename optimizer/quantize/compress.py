@@ -17,6 +17,7 @@ from minnow.optimizer.quantize.expand import expand, look_up
 from minnow.optimizer.quantize.layers import (
     FORMS,
     Layer,
+    Names,
     fits,
     is_operand,
     layers_of,
@@ -121,13 +122,14 @@ class Compressor:
     Args:
         model: optimized; it is not changed.
         recipe: how.
+        names: of the nodes in the source, to find the layers of the recipe.
 
     Attributes:
         layers: those that are not left out, in order.
         kept: why other layers stay float, by name.
     """
 
-    def __init__(self, model: Model, recipe: Recipe) -> None:
+    def __init__(self, model: Model, recipe: Recipe, names: Names = MappingProxyType({})) -> None:
         self.model = model.clone()
         self.recipe = recipe
         if not recipe.for_mnn:
@@ -137,17 +139,17 @@ class Compressor:
         self._all = layers_of(self.model.graph)
         self._made: dict[tuple[Any, ...], QuantizedBlob | None] = {}
         self.unused = tuple(p for p in recipe.exclude if not any(matches(layer, p) for layer in self._all))
-        self._resolve()
+        self._resolve(names)
         for layer in self._all:
             if why := self._left_out(layer):
                 self.kept[layer.name] = why
             else:
                 self.layers.append(layer)
 
-    def _resolve(self) -> None:
+    def _resolve(self, names: Names) -> None:
         """What holds for single layers, by the names that they have here."""
         given = self.recipe.layers
-        named = {layer.name: next((n for n in names_of(layer) if n in given), None) for layer in self._all}
+        named = {layer.name: next((n for n in names_of(layer, names) if n in given), None) for layer in self._all}
         self.unused += tuple(name for name in given if name not in named.values())
         self.recipe = replace(self.recipe, layers={name: given[n] for name, n in named.items() if n is not None})
 

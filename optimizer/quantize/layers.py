@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minnow.optimizer.layout.product import matrix_of
+from minnow.optimizer.rewrite.lineage import Lineage
 from minnow.schema.ir import DType, Graph, Node, PackedBlob, QuantizedBlob, Value
 from minnow.schema.ops import get
 
@@ -157,7 +158,8 @@ def _layers(graph: Graph) -> Iterator[Layer]:
 
 
 def _name(node: Node, value: Value) -> str:
-    return node.name or value.name or node.origin.partition(" > ")[0] or node.op
+    # Between conversions of layout an output bears the name of its value in the source, and a suffix.
+    return node.name.removesuffix("_packed") or value.name or node.origin.partition(" > ")[0] or node.op
 
 
 def is_operand(layer: Layer) -> bool:
@@ -192,11 +194,25 @@ def _has_table(node: Node) -> bool:
 
 
 _CONVERTED = "__matmul_converted"
+_PASS = " > products_to_convolutions"
+
+Names = Mapping[str, Sequence[str]]
+"""Names that nodes of the source have, by the origin of the node that they have become."""
 
 
-def names_of(layer: Layer) -> list[str]:
+def source_names(graph: Graph, lineage: Lineage) -> Names:
+    """The names that the nodes of a graph have in the source; more of them, if the lineage was kept."""
+    found: dict[str, list[str]] = {}
+    for part in graph.walk():
+        for node in part:
+            found.setdefault(node.origin, []).extend(s.partition(":")[2] for s in lineage.of(node).sources)
+    return found
+
+
+def names_of(layer: Layer, names: Names) -> list[str]:
     """The names that a file of parameters may have for a layer."""
-    own = [layer.name, *(v.name for v in layer.node.outputs)]
+    origin = layer.node.origin.removesuffix(_PASS)
+    own = [layer.name, *(v.name for v in layer.node.outputs), *names.get(origin, ())]
     return [*own, *(name + _CONVERTED for name in own)]
 
 

@@ -272,7 +272,9 @@ def field(number: int, value: bytes | int) -> bytes:
 def test_layers_have_the_parameters_of_a_file(tmp_path: Path, capsys: Any) -> None:
     """As in MNN's converter; a file that is not there is written."""
     network = models.network(tmp_path / "n.onnx", groups=1)
-    (tmp_path / "c.json").write_text(json.dumps(parameters(c={"bits": 3, "asymmetric": False}, d={"blockSize": 16})))
+    (tmp_path / "c.json").write_text(
+        json.dumps(parameters(a={"bits": 5}, c={"bits": 3, "asymmetric": False}, g={"blockSize": 16}))
+    )
     flags = ("--weightQuantBits", 6, "--compressionParamsFile")
     ours = converted(network, tmp_path / "n.mnn", *flags, tmp_path / "c.json")
     mnn_converter.convert(*line(network, tmp_path / "m.mnn", *flags, tmp_path / "c.json"), folder=tmp_path)
@@ -283,14 +285,14 @@ def test_layers_have_the_parameters_of_a_file(tmp_path: Path, capsys: Any) -> No
         found.add((mine["aMaxOrBits"], mine.get("readType", 0) > 0))
         assert np.array_equal(mine["buffer"], other["buffer"])
         np.testing.assert_allclose(mine["alpha"], other["alpha"], rtol=1e-6)
-    assert found == {(3, False), (6, True)}
+    assert found == {(5, True), (3, False), (6, True)}
     converted(network, tmp_path / "n.mnn", *flags, tmp_path / "new.json")
     assert "CompressFileName not exist, create it" in capsys.readouterr().out
     mnn_converter.convert(*line(network, tmp_path / "m.mnn", *flags, tmp_path / "theirs.json"), folder=tmp_path)
     written, other = (json.loads((tmp_path / n).read_text())["algo"][0]["quantParams"]["layer"] for n in
                       ("new.json", "theirs.json"))  # fmt: skip
     names = [{row["opName"].removesuffix("__matmul_converted") for row in rows} for rows in (written, other)]
-    assert names[0] & names[1] >= {"a", "c", "d", "g", "e"}
+    assert names[0] & names[1] >= {"c", "d", "g", "e"}
     again = converted(network, tmp_path / "n2.mnn", *flags, tmp_path / "new.json")
     assert {op["main"]["quanParameter"]["aMaxOrBits"] for op in ops(again, "Convolution")} == {6}
 
