@@ -39,7 +39,9 @@ namespace minnow::vulkan {
                               X(vkResetCommandPool) X(vkAllocateCommandBuffers) X(vkBeginCommandBuffer)             \
                                   X(vkEndCommandBuffer) X(vkCmdBindPipeline) X(vkCmdBindDescriptorSets)             \
                                       X(vkCmdPushConstants) X(vkCmdDispatch) X(vkCmdCopyBuffer)                     \
-                                          X(vkCmdPipelineBarrier)
+                                          X(vkCmdPipelineBarrier) X(vkCreateQueryPool) X(vkDestroyQueryPool)                \
+                                              X(vkCmdResetQueryPool) X(vkCmdWriteTimestamp)                                 \
+                                                  X(vkGetQueryPoolResults)
 // clang-format on
 
 // The functions of the loader, for an instance that lives as long as the process.

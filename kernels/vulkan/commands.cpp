@@ -63,7 +63,7 @@ Status Commands::begin() {
   staging_filling_ = 0;
   staging_used_ = staged_ = 0;
   downloads_.clear();
-  separated_ = false;
+  separated_ = only_launches_ = false;
   bound_pipeline_ = VK_NULL_HANDLE;
   bound_set_ = VK_NULL_HANDLE;
   bound_layout_ = VK_NULL_HANDLE;
@@ -77,8 +77,16 @@ Status Commands::begin() {
 }
 
 // What comes now sees what everything before it has written, also what was submitted before.
-void Commands::barrier() {
-  if (!separated_) {
+void Commands::barrier(bool is_launch) {
+  const bool between_launches = is_launch && only_launches_;
+  if (!separated_ && between_launches) {
+    VkMemoryBarrier kernels = {};
+    kernels.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    kernels.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
+    kernels.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+    context_.vk.vkCmdPipelineBarrier(commands_, stages, stages, 0, 1, &kernels, 0, nullptr, 0, nullptr);
+  } else if (!separated_) {
     VkMemoryBarrier all = {};
     all.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     all.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
@@ -87,6 +95,7 @@ void Commands::barrier() {
     const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
     context_.vk.vkCmdPipelineBarrier(commands_, stages, stages, 0, 1, &all, 0, nullptr, 0, nullptr);
   }
+  only_launches_ = is_launch;
   separated_ = false;  // after the command that comes now
 }
 
@@ -172,7 +181,7 @@ Status Commands::launch(const BuiltProgram& program, const gpu::Arguments& argum
   VkDescriptorSet set = VK_NULL_HANDLE;
   MINNOW_RETURN_IF_ERROR(find_set(program.layout, buffers, &set));
   const DeviceApi& vk = context_.vk;
-  barrier();
+  barrier(true);
   if (bound_pipeline_ != program.pipeline) {
     vk.vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, program.pipeline);
     bound_pipeline_ = program.pipeline;
@@ -211,10 +220,16 @@ Status Commands::stage(int64_t bytes, const Block** block, int64_t* offset) {
 }
 
 void Commands::copy(const Block& from, int64_t read, const Block& to, int64_t write, int64_t bytes) {
-  barrier();
+  barrier(false);
   const VkBufferCopy region = {static_cast<VkDeviceSize>(read), static_cast<VkDeviceSize>(write),
                                static_cast<VkDeviceSize>(bytes)};
   context_.vk.vkCmdCopyBuffer(commands_, from.buffer, to.buffer, 1, &region);
+}
+
+void Commands::write_time(VkQueryPool pool, uint32_t query) {
+  barrier(false);
+  context_.vk.vkCmdResetQueryPool(commands_, pool, query, 1);
+  context_.vk.vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, pool, query);
 }
 
 Status Commands::upload(const void* host, const Block& to, int64_t offset, int64_t bytes) {

@@ -25,6 +25,8 @@ class Commands {
   Status upload(const void* host, const Block& to, int64_t offset, int64_t bytes);
   Status download(const Block& from, int64_t offset, void* host, int64_t bytes);
   void copy(const Block& from, int64_t read, const Block& to, int64_t write, int64_t bytes);
+  // Writes when everything before is done to a query, which it resets.
+  void write_time(VkQueryPool pool, uint32_t query);
   Status end(VkCommandBuffer* out);
   // When it has run: the bytes of its downloads go to where they were asked for.
   void deliver();
@@ -41,7 +43,7 @@ class Commands {
   Status create();
   Status stage(int64_t bytes, const Block** block, int64_t* offset);
   Status find_set(const Layout& layout, const std::vector<VkDescriptorBufferInfo>& buffers, VkDescriptorSet* out);
-  void barrier();
+  void barrier(bool is_launch);
 
   Context& context_;
   MemoryPool& memory_;
@@ -58,7 +60,8 @@ class Commands {
   int64_t staging_used_ = 0, staged_ = 0;
   std::vector<Download> downloads_;
 
-  bool separated_ = false;  // a barrier comes after everything before
+  bool separated_ = false;      // a barrier comes after everything before
+  bool only_launches_ = false;  // since the last barrier for everything
   VkPipeline bound_pipeline_ = VK_NULL_HANDLE;
   VkDescriptorSet bound_set_ = VK_NULL_HANDLE;
   VkPipelineLayout bound_layout_ = VK_NULL_HANDLE;

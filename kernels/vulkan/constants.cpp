@@ -17,8 +17,24 @@ float from_half(uint16_t v) {
   return (v & 0x8000) != 0 ? -size : size;
 }
 
+float from_bf16(uint16_t v) {
+  const uint32_t bits = uint32_t{v} << 16;
+  float number;
+  std::memcpy(&number, &bits, sizeof number);
+  return number;
+}
+
+uint16_t to_bf16(float v) {
+  uint32_t u;
+  std::memcpy(&u, &v, sizeof u);
+  if ((u & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>(u >> 16 | 0x40);
+  return static_cast<uint16_t>((u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
 float number(const Tensor& tensor, int64_t i) {
-  return tensor.type.dtype == DType::kF32 ? tensor.as<float>()[i] : from_half(tensor.as<uint16_t>()[i]);
+  if (tensor.type.dtype == DType::kF32) return tensor.as<float>()[i];
+  const uint16_t bits = tensor.as<uint16_t>()[i];
+  return tensor.type.dtype == DType::kF16 ? from_half(bits) : from_bf16(bits);
 }
 
 }  // namespace
@@ -39,6 +55,8 @@ void pack_constant(const NodeContext& node, size_t input, const std::string& for
         const float v = at < 0 ? 0.0f : number(from, at);
         if (dtype == DType::kF16)
           static_cast<uint16_t*>(packed)[r * columns + c] = gpu::to_half(v);
+        else if (dtype == DType::kBF16)
+          static_cast<uint16_t*>(packed)[r * columns + c] = to_bf16(v);
         else
           static_cast<float*>(packed)[r * columns + c] = v;
       }

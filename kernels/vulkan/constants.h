@@ -11,7 +11,9 @@
 namespace minnow::vulkan {
 
 // The types of what the kernels here compute.
-constexpr bool is_kernel_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16; }
+constexpr bool is_kernel_float(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+}
 // The constant contents of an input of these types, or null.
 const Tensor* constant_of(const NodeContext& node, size_t i);
 inline bool has_input(const NodeContext& node, size_t i) { return i < node.in.size() && node.in[i] != nullptr; }

@@ -33,6 +33,7 @@ struct Context {
   uint32_t family = 0;
   VkQueue queue = VK_NULL_HANDLE;
   std::mutex queue_mutex;
+  double tick = 0;  // seconds of a step of the device's clock; 0: it has none
 
   // The processor's memory is the device's.
   bool is_unified() const {

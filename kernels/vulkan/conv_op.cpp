@@ -28,7 +28,9 @@ class LayerKernel : public gpu::GpuKernel {
     operands.w = weights_.as<void>();
     operands.bias = bias_.empty() ? nullptr : bias_.as<void>();
     operands.residual = gpu::input_data(context, kResidual);
-    operands.gate = product_.gated ? gpu::input_data(context, kGate) : nullptr;
+    operands.gate = product_.gated    ? gpu::input_data(context, kGate)
+                    : product_.joined ? gpu::input_data(context, kMore)
+                                      : nullptr;
     operands.y = context.out[0]->data;
     operands.sums = context.workspace;
     return schemes_.launch(operands, stream);
@@ -68,7 +70,8 @@ class ConvKernel final : public LayerKernel {
     MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x.shape, {w.begin() + 2, w.end()}, &window));
     window = as_3d(window);
     const std::array<int64_t, 3> in = spatial_3d(x.shape), out = spatial_3d(y.shape);
-    const int64_t groups = node.attrs.i("group", 1), inputs = x.shape[1] / groups;
+    const bool joined = has_input(node, kMore);
+    const int64_t groups = node.attrs.i("group", 1), inputs = (joined ? 2 : 1) * x.shape[1] / groups;
     const int64_t taps = window.kernel[1] * window.kernel[2];
     macs_ = y.count() * inputs * taps;
     product_ = Product();
@@ -84,6 +87,7 @@ class ConvKernel final : public LayerKernel {
     p.kernel_w = window.kernel[2];
     p.y_row = round_channels(y.shape[1]);
     p.gated = has_input(node, kGate);
+    p.joined = joined;
     const DType dtype = y.dtype;
     if (is_image(x)) {
       p.from = Rows::kImage;
@@ -185,8 +189,10 @@ bool supports_conv(const NodeContext& node, std::string* why) {
   const bool gated = has_input(node, kGate);
   if (x.rank() != 3 && x.rank() != 4) {
     *why = "convolves along one or two axes";
-  } else if (has_input(node, kMore)) {
-    *why = "convolves one image";
+  } else if (has_input(node, kMore) &&
+             (node.in[kMore]->shape != node.in[kX]->shape || node.in[kMore]->dtype != node.in[kX]->dtype ||
+              groups != 1 || gated || x[1] % kChannelRound != 0 || x.rank() != 4)) {
+    *why = "joins two images of one shape";
   } else if (groups != 1 &&
              (is_image(*node.in[kX]) || x[1] / groups % kChannelRound != 0 || y[1] / groups % kChannelRound != 0)) {
     *why = "convolves groups of multiples of 8 channels";

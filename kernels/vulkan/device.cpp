@@ -129,6 +129,12 @@ Status VulkanDevice::create(const InstanceApi& instance) {
   MINNOW_RETURN_IF_FAILED("to open the device",
                           instance.vkCreateDevice(context.physical, &info, nullptr, &context.device));
   MINNOW_RETURN_IF_ERROR(find_device_api(instance, context.device, &context.vk));
+  uint32_t n = context.family + 1;
+  std::vector<VkQueueFamilyProperties> families(n);
+  instance.vkGetPhysicalDeviceQueueFamilyProperties(context.physical, &n, families.data());
+  // A processor gains nothing from trying kernels.
+  if (!is_software() && families[context.family].timestampValidBits == 64)
+    context.tick = 1e-9 * static_cast<double>(context.properties.limits.timestampPeriod);
   context.vk.vkGetDeviceQueue(context.device, context.family, 0, &context.queue);
   return ok();
 }

@@ -24,6 +24,15 @@ const ProductSchemes::Tile ProductSchemes::kTiles[] = {
     {"product", 64, 64, 16, false},
 };
 
+const ProductSchemes::Tile ProductSchemes::kFewRows[] = {{"few_rows", 4, 4, 256, false, true},
+                                                         {"few_rows_subgroups", 4, 4, 256, false, true}};
+
+bool ProductSchemes::is_few_rows() const {
+  const Product& p = product_;
+  return p.rows <= kFewRows[0].high && p.from == Rows::kMatrix && p.groups == 1 && p.tail == 0 && p.spread == 0 &&
+         !p.gated && !p.joined;
+}
+
 int64_t ProductSchemes::tiles_of(const Tile& tile) const {
   return gpu::groups_for(product_.rows, tile.high) * gpu::groups_for(product_.columns, tile.wide) * product_.groups;
 }
@@ -63,6 +72,12 @@ Status ProductSchemes::prepare(const NodeContext& node, const Product& product, 
       schemes_.push_back({&tile, parts, steps * tile.step, seconds});
     }
   }
+  if (is_few_rows()) {
+    const Tile& tile = kFewRows[machine.subgroups && machine.subgroup == 32 ? 1 : 0];
+    const double groups = static_cast<double>(gpu::groups_for(product.columns, 4)) / units;
+    const double steps = static_cast<double>(gpu::groups_for(product.depth, tile.step));
+    schemes_.push_back({&tile, 1, product.depth, std::max(1.0, groups / 8) * steps * kWait / 2});
+  }
   std::stable_sort(schemes_.begin(), schemes_.end(),
                    [](const Scheme& a, const Scheme& b) { return a.seconds < b.seconds; });
   if (schemes_.size() > kMostSchemes) schemes_.resize(kMostSchemes);
@@ -84,11 +99,16 @@ Status ProductSchemes::prepare(const NodeContext& node, const Product& product, 
 
 Status ProductSchemes::compile(const Scheme& scheme, const gpu::Program** out) const {
   const Product& p = product_;
+  if (scheme.tile->few_rows)
+    return device_->program(
+        scheme.tile->text,
+        {{"TYPE", gpu::type_of(p.dtype)}, {"ROWS", gpu::to_i32(p.rows)}, {"ACTIVATION", p.activation.kind}}, out);
   return device_->program(scheme.tile->text,
                           {{"TYPE", gpu::type_of(p.dtype)},
                            {"TYPE_X", gpu::type_of(p.from == Rows::kImage ? p.image : p.dtype)},
                            {"LOADER", static_cast<int32_t>(p.from)},
                            {"GATE", p.gated ? 1 : 0},
+                           {"JOINED", p.joined ? 1 : 0},
                            {"TAIL", gpu::to_i32(p.tail)},
                            {"SPREAD", gpu::to_i32(p.spread)},
                            {"ACTIVATION", p.activation.kind}},
@@ -110,6 +130,7 @@ Status ProductSchemes::launch(const ProductOperands& operands, gpu::Stream& stre
   MINNOW_RETURN_IF_ERROR(Status(compiled_));
   const Product& p = product_;
   const Scheme& scheme = schemes_[chosen_];
+  if (scheme.tile->few_rows) return launch_few_rows(operands, stream);
   const auto given = [&](const void* address) { return address != nullptr ? address : operands.y; };
   const bool parts = scheme.parts > 1;
   gpu::Arguments arguments;
@@ -124,6 +145,18 @@ Status ProductSchemes::launch(const ProductOperands& operands, gpu::Stream& stre
   arguments.add(flags).add(gpu::to_i32(p.groups)).add(p.activation.alpha).add(p.activation.beta);
   const int64_t groups = tiles_of(*scheme.tile) * scheme.parts;
   return stream.launch(*program_, arguments, {std::min(groups, device_->limits().groups[0])});
+}
+
+Status ProductSchemes::launch_few_rows(const ProductOperands& operands, gpu::Stream& stream) const {
+  const Product& p = product_;
+  const auto given = [&](const void* address) { return address != nullptr ? address : operands.y; };
+  gpu::Arguments arguments;
+  arguments.buffer(operands.x).buffer(operands.w).buffer(given(operands.bias)).buffer(given(operands.residual));
+  arguments.buffer(operands.y);
+  for (int64_t v : {p.columns, p.depth, p.x_row, p.y_row}) arguments.add(gpu::to_i32(v));
+  arguments.add((operands.bias != nullptr ? kFlagBias : 0) | (operands.residual != nullptr ? kFlagResidual : 0));
+  arguments.add(p.activation.alpha).add(p.activation.beta);
+  return stream.launch(*program_, arguments, {std::min<int64_t>(gpu::groups_for(p.columns, 4), 65535)});
 }
 
 }  // namespace minnow::vulkan

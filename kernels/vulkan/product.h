@@ -15,7 +15,7 @@ namespace minnow::vulkan {
 enum class Rows : int32_t { kMatrix, kWindows, kImage };
 
 struct Product {
-  DType dtype = DType::kF16;  // of the operands and the result: kF16 or kF32
+  DType dtype = DType::kF16;  // of the operands and the result: kF16, kBF16 or kF32
   DType image = DType::kF16;  // of the left operand: another one for kImage only
   Rows from = Rows::kMatrix;
   int64_t rows = 0, columns = 0, groups = 1;  // columns: of a group
@@ -28,6 +28,7 @@ struct Product {
   int64_t spread = 0;  // of a transposed convolution, see the text
   int64_t y_row = 0;
   bool gated = false;
+  bool joined = false;  // the operand `gate` is an image, with the second half of the channels
   gpu::LayerActivation activation;
 };
 
@@ -51,14 +52,17 @@ class ProductSchemes {
     const char* text;
     int64_t high, wide, step;
     bool matrices;
+    bool few_rows = false;  // the text few_rows, of at most `high` rows
   };
   struct Scheme {
     const Tile* tile;
     int64_t parts, part_k;
     double seconds;
   };
-  static const Tile kTiles[];
+  static const Tile kTiles[], kFewRows[];
   int64_t tiles_of(const Tile& tile) const;
+  bool is_few_rows() const;
+  Status launch_few_rows(const ProductOperands& operands, gpu::Stream& stream) const;
   Status compile(const Scheme& scheme, const gpu::Program** out) const;
 
   Product product_;

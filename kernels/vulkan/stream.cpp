@@ -44,6 +44,7 @@ VulkanStream::~VulkanStream() {
   recording_ = nullptr;
   closed_commands_.clear();
   for (VkFence fence : unused_fences_) device_.context.vk.vkDestroyFence(device_.context.device, fence, nullptr);
+  if (times_ != VK_NULL_HANDLE) device_.context.vk.vkDestroyQueryPool(device_.context.device, times_, nullptr);
   if (entered_) device_.memory.leave(entered_at_);
 }
 
@@ -231,6 +232,31 @@ Status VulkanStream::end_recording(std::unique_ptr<Recording>* out) {
   VkCommandBuffer buffer = VK_NULL_HANDLE;
   MINNOW_RETURN_IF_ERROR(commands->end(&buffer));
   *out = std::make_unique<CommandsRecording>(*this, std::move(commands), buffer);
+  return ok();
+}
+
+Status VulkanStream::time(const std::function<Status()>& enqueue, int times, double* seconds) {
+  const Context& context = device_.context;
+  if (times_ == VK_NULL_HANDLE) {
+    VkQueryPoolCreateInfo info = {};
+    info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+    info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+    info.queryCount = 2;
+    MINNOW_RETURN_IF_FAILED("to create queries", context.vk.vkCreateQueryPool(context.device, &info, nullptr, &times_));
+  }
+  MINNOW_RETURN_IF_ERROR(drain());
+  Commands* commands = nullptr;
+  MINNOW_RETURN_IF_ERROR(current(&commands));
+  commands->write_time(times_, 0);
+  for (int i = 0; i < times; ++i) MINNOW_RETURN_IF_ERROR(enqueue());
+  MINNOW_RETURN_IF_ERROR(current(&commands));
+  commands->write_time(times_, 1);
+  MINNOW_RETURN_IF_ERROR(drain());
+  uint64_t ticks[2] = {0, 0};
+  MINNOW_RETURN_IF_FAILED("to read the time",
+                          context.vk.vkGetQueryPoolResults(context.device, times_, 0, 2, sizeof ticks, ticks,
+                                                           sizeof ticks[0], VK_QUERY_RESULT_64_BIT));
+  *seconds = static_cast<double>(ticks[1] - ticks[0]) * context.tick / times;
   return ok();
 }
 

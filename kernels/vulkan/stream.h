@@ -31,6 +31,8 @@ class VulkanStream final : public gpu::Stream {
   bool can_record() const override { return true; }
   Status begin_recording() override;
   Status end_recording(std::unique_ptr<Recording>* out) override;
+  bool can_time() const override { return device_.context.tick > 0; }
+  Status time(const std::function<Status()>& enqueue, int times, double* seconds) override;
   Status wait(gpu::Stream& other) override;
 
  private:
@@ -61,6 +63,7 @@ class VulkanStream final : public gpu::Stream {
   std::vector<Submission> submitted_;
   std::vector<std::unique_ptr<Commands>> unused_;
   std::vector<VkFence> unused_fences_;
+  VkQueryPool times_ = VK_NULL_HANDLE;
   bool follows_ = false;  // commands of another stream, which may still run
   bool entered_ = false;  // the memory pool
   uint64_t entered_at_ = 0;

@@ -47,15 +47,18 @@ def is_there(device: str) -> bool:
     return True
 
 
-def check(name: str, device: str, precision: int = 0, packed: bool = False) -> tuple[int, list[str], list[str]]:
-    """Runs all samples; gives how many were computed, what was refused and what is wrong."""
+def check(
+    name: str, device: str, precision: int = 0, packed: bool = False, constants: bool = False
+) -> tuple[int, list[str], list[str]]:
+    """Runs all samples, their operands as constants if that is so; gives how many were computed, what was refused and
+    what is wrong."""
     computed, refused, failures = 0, [], []
     op = get(name)
     for sample in op.cases():
         call = (name, plain(sample.attrs), arrays(sample), sample.n_outputs, 1, packed)
         try:
             try:
-                got = _engine.run_op(*call, precision=precision, device=device)
+                got = _engine.run_op(*call, constants=constants, precision=precision, device=device)
             except UnsupportedError:  # some take operands that are constants only
                 got = _engine.run_op(*call, constants=True, precision=precision, device=device)
         except UnsupportedError as e:
