@@ -70,7 +70,19 @@ def quantize(source: str | os.PathLike[str] | ExportedProgram | Module, options:
         UnsupportedError: the model has no weights to quantize.
         The errors of `convert`.
     """
-    return convert(source, **_arguments(options))
+    if not options.is_calibrated:
+        return convert(source, **_arguments(options))
+    from minnow.static_quantization import quantize_calibrated
+
+    if isinstance(source, (str, os.PathLike)):
+        return quantize_calibrated(Path(source), options)
+
+    from minnow.converter.torch.program.live import archived
+
+    if options.output is None:
+        raise UsageError("a PyTorch module has no file name to derive the output from", hint="give output='model.mnn'")
+    with archived(source, options.example_inputs, options.dynamic_shapes) as path:
+        return quantize_calibrated(Path(path), replace(options, trust=True))
 
 
 def _arguments(options: QuantizeOptions) -> dict[str, Any]:
@@ -297,7 +309,7 @@ class _Work:
 
     def _score(self, session: Session, got: Sequence[Mapping[str, Array]]) -> float:
         if self.asked.metric:
-            return _metric(self.asked.metric)(session)
+            return metric_of(self.asked.metric)(session)
         return min((s.cosine for s in similarities(self.wanted, got).values()), default=1.0)
 
     def try_(self, model: Model, path: Path) -> tuple[dict[str, Similarity], float]:
@@ -347,7 +359,7 @@ class _Work:
             most = low
             if most == 0:
                 raise BudgetError(
-                    f"no layer can be quantized within a loss of {_limit(asked)}",
+                    f"no layer can be quantized within a loss of {limit_text(asked.max_drop)}",
                     hint="allow more with `--max-drop`, or use `--weights fp16`",
                 )
         first = most
@@ -356,7 +368,7 @@ class _Work:
             while written(first) > asked.max_size and first < most:
                 first += 1
             if sizes[first] > asked.max_size:
-                limit = f" within a loss of {_limit(asked)}" if asked.max_drop is not None else ""
+                limit = f" within a loss of {limit_text(asked.max_drop)}" if asked.max_drop is not None else ""
                 raise BudgetError(
                     f"the smallest file{limit} has {sizes[first]} bytes, more than {asked.max_size}",
                     hint="allow a larger file or a larger loss, or longer blocks (`--block`), or 16-bit scales",
@@ -474,36 +486,50 @@ class _Work:
         return _Done(model, quantization, self.notices)
 
     def _speed(self, path: Path) -> Speed | None:
-        from minnow.runtime.benchmark.benchmark import Baseline, benchmark
-
-        running = replace(self.options.only(RunOptions), threads=1)
         names = [name for name, _ in self.compressor.model.outputs]
-        if any(not isinstance(a, np.ndarray) for a in self.inputs[0].values()):
+        made = speed_of(path, self.float_path, self.inputs[0], names, self.options.only(RunOptions))
+        if isinstance(made, str):
+            self.notices.append(Notice(f"latency was not measured: {made}", "not-run"))
             return None
-        timings = benchmark(
-            path, self.inputs[0], names, baseline=Baseline(model=self.float_path), session=running, runs=None,
-            starts=_STARTS,
-        )  # fmt: skip
-        own, base = timings[:2]
-        if own.error or base.error:
-            self.notices.append(Notice(f"latency was not measured: {own.error or base.error}", "not-run"))
-            return None
-        compared = own.comparison
-        return Speed(
-            base.median_s,
-            own.median_s,
-            compared["ratio"],
-            compared["low"],
-            compared["high"],
-            compared["verdict"],
-            base.peak_bytes,
-            own.peak_bytes,
-        )
+        return made
 
 
-def _limit(asked: Compression) -> str:
-    assert asked.max_drop is not None
-    number, share = asked.max_drop
+def speed_of(
+    path: Path, baseline: Path, inputs: Mapping[str, Any], outputs: Sequence[str], options: RunOptions
+) -> Speed | str | None:
+    """Latency and memory of a file and of the float model, with one thread, in turns.
+
+    Returns:
+        None for inputs that are not all arrays, and a reason where a model did not run.
+    """
+    from minnow.runtime.benchmark.benchmark import Baseline, benchmark
+
+    running = replace(options, threads=1)
+    if any(not isinstance(a, np.ndarray) for a in inputs.values()):
+        return None
+    timings = benchmark(
+        path, inputs, outputs, baseline=Baseline(model=baseline), session=running, runs=None, starts=_STARTS
+    )
+    own, base = timings[:2]
+    if own.error or base.error:
+        return str(own.error or base.error)
+    compared = own.comparison
+    return Speed(
+        base.median_s,
+        own.median_s,
+        compared["ratio"],
+        compared["low"],
+        compared["high"],
+        compared["verdict"],
+        base.peak_bytes,
+        own.peak_bytes,
+    )
+
+
+def limit_text(drop: tuple[float, bool] | None) -> str:
+    """A limit of the loss as the user writes it."""
+    assert drop is not None
+    number, share = drop
     return f"{100 * number:g}%" if share else f"{number:g}"
 
 
@@ -554,7 +580,7 @@ def _similarity(want: Array, got: Array) -> Similarity:
     return Similarity(sqnr, float(cosine) if is_float else same, largest / size if size else float(largest > 0))
 
 
-def _metric(text: str) -> Callable[[Session], float]:
+def metric_of(text: str) -> Callable[[Session], float]:
     """The user's function. Raises UsageError if there is none."""
     from runpy import run_path
 

@@ -85,7 +85,7 @@ class Quantization:
         return {**asdict(self), "tolerance": self.tolerance}
 
     def __str__(self) -> str:
-        return "\n".join([*_rows(self.layers), "", *_totals(self)])
+        return "\n".join([*_rows(self.layers), "", *totals(self)])
 
 
 _SHOWN = 40
@@ -133,7 +133,8 @@ def weights_text(layer: LayerResult) -> str:
     return f"int{layer.bits} {layer.method}{', symmetric' if layer.symmetric else ''}"
 
 
-def _totals(done: Quantization) -> list[str]:
+def totals(done: Quantization) -> list[str]:
+    """What holds for the whole model, in lines: layers, file, outputs, score, latency, memory."""
     share = done.after_bytes / done.before_bytes if done.before_bytes else 1.0
     kinds = Counter("int" + str(r.bits) if r.kind == "int" else r.kind for r in done.layers)
     rows = [

@@ -33,6 +33,11 @@ def command(model: str, options: QuantizeOptions, quiet: bool, format_: str) -> 
 
     with spinner() as progress:
         asked = replace(options, progress=progress)
-        report = convert_file(Path(model), asked.for_conversion(Compression.of(asked)))
+        if asked.is_calibrated:
+            from minnow.static_quantization import quantize_calibrated
+
+            report = quantize_calibrated(Path(model), asked)
+        else:
+            report = convert_file(Path(model), asked.for_conversion(Compression.of(asked)))
     if not quiet:
         emit(report, format_, lambda: str(report))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
+from minnow.options.calibration import CalibrationOptions
 from minnow.options.convert import ConvertOptions, ModuleOptions, WrittenOptions
 from minnow.options.option import Options, option
 from minnow.options.read import GraphOptions, Path, TrustOptions
@@ -109,7 +110,7 @@ class WeightOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class QuantizeOptions(WeightOptions, WrittenOptions, GraphOptions, TrustOptions, ModuleOptions):
+class QuantizeOptions(WeightOptions, CalibrationOptions, WrittenOptions, GraphOptions, TrustOptions, ModuleOptions):
     """The arguments of `minnow.quantize`, and the flags of `mnnconvert quantize`."""
 
     SECTION: ClassVar[str] = "Reading the model"
@@ -117,6 +118,16 @@ class QuantizeOptions(WeightOptions, WrittenOptions, GraphOptions, TrustOptions,
     prototxt: Path = option(
         "", "The other file of a Caffe model; by default the one beside the source.", names_files=True, metavar="PATH"
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_calibration()
+        if not self.is_calibrated:
+            return
+        other = {"weights": self.weights not in (None, "int8"), "block": self.block_size(), "max_size": self.max_size}
+        if wrong := [name for name, is_set in other.items() if is_set]:
+            hint = "with a calibration all weights are int8, with a scale for each output channel"
+            raise UsageError(f"{wrong[0]} is for weights alone, but there is a calibration", hint=hint)
 
     def for_conversion(self, compression: Any) -> ConvertOptions:
         """The options of the conversion that is part of it."""

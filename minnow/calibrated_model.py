@@ -1,0 +1,248 @@
+"""A float model with what a calibration has shown of its tensors, from which quantized models are made and measured."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from minnow.calibration_data import Inputs
+from minnow.optimizer.quantize.activations import Plan, Step, Weights, bias_of, insert, planned
+from minnow.optimizer.quantize.histogram import Channels, Histogram
+from minnow.optimizer.quantize.ranges import range_of
+from minnow.options.run import RunOptions
+from minnow.schema.errors import UsageError
+from minnow.schema.ir import Node
+
+if TYPE_CHECKING:
+    from minnow.options.quantize import QuantizeOptions
+    from minnow.runtime.session import Session
+    from minnow.schema.ir import Model, Value
+
+Array = npt.NDArray[Any]
+_log = logging.getLogger("minnow.quantize")
+
+_FETCHED_BYTES = 1 << 28
+"""Tensors that a run gives at a time."""
+
+
+@dataclass
+class Error:
+    """Sums over the numbers of a tensor and of the one that takes its place."""
+
+    power: float = 0.0
+    other: float = 0.0
+    product: float = 0.0
+    error: float = 0.0
+
+    def add(self, want: Array, got: Array) -> None:
+        """Takes the numbers of one run; where either is no finite number, nothing is compared."""
+        x, y = (np.asarray(a, np.float64).reshape(-1) for a in (want, got))
+        finite = np.isfinite(x) & np.isfinite(y)
+        if not finite.all():
+            x, y = x[finite], y[finite]
+        self.power += float(x @ x)
+        self.other += float(y @ y)
+        self.product += float(x @ y)
+        self.error += float(np.square(x - y).sum())
+
+    @property
+    def sqnr_db(self) -> float | None:
+        """Power of the tensor divided by that of the error, in dB; None without an error."""
+        if self.error == 0:
+            return None
+        return float(10 * np.log10(max(self.power, 1e-300) / self.error))
+
+    @property
+    def cosine(self) -> float:
+        """The cosine of both."""
+        norm = float(np.sqrt(self.power * self.other))
+        return 1.0 if self.error == 0 else self.product / norm if norm else 0.0
+
+
+class CalibratedModel:
+    """A float model, and the distribution of the numbers of its tensors.
+
+    Args:
+        model: prepared: what follows a layer stands behind it, and all tensors have names of their own.
+        options: how to quantize.
+        path: where to write the float model.
+        threads: of sessions; None for all. No result depends on them.
+
+    Attributes:
+        plan: what can become integers.
+        histograms: by tensor.
+        channels: by input of a layer.
+        runs: how many inputs were run.
+        unused: patterns that exclude nothing.
+    """
+
+    def __init__(self, model: Model, options: QuantizeOptions, path: Path, threads: int | None = None) -> None:
+        self.model, self.options, self.path, self.threads = model, options, path, threads
+        given = options.exclude
+        self._patterns = [given] if isinstance(given, str) else list(given)
+        self._used: set[str] = set()
+        self.plan = planned(model.graph, self._excluded)
+        self.histograms: dict[Value, Histogram] = {}
+        self.channels: dict[Value, Channels] = {}
+        self.runs = 0
+
+    @property
+    def unused(self) -> list[str]:
+        return [p for p in self._patterns if p not in self._used]
+
+    def _excluded(self, node: Node) -> str:
+        names = [node.name, node.op, *(v.name for v in node.inputs if v is not None and v.data is not None)]
+        found = [p for p in self._patterns if any(n and fnmatchcase(n, p) for n in names)]
+        self._used.update(found)
+        return f"excluded by '{found[0]}'" if found else ""
+
+    def session(self, path: Path) -> Session:
+        """A session for one of the files."""
+        from minnow.runtime.session import load
+
+        return load(path, **{**vars(self.options.only(RunOptions)), "threads": self.threads})
+
+    def write(self) -> None:
+        """Writes the float model."""
+        from minnow.schema.mnn import save
+
+        save(self.model, self.path)
+
+    def calibrate(self, inputs: Iterator[Inputs]) -> None:
+        """Runs the float model with all inputs, and counts the numbers of its tensors."""
+        session = self.session(self.path)
+        self.histograms = {value: Histogram() for value in self.plan.points}
+        self.channels = {n.input(0): Channels(1 if n.op == "Conv" else -1) for n in self.plan.layers}
+        self.runs = 0
+        for one in inputs:
+            self.runs += 1
+            for value, array in self._tensors(session, one):
+                self.histograms[value].add(array)
+                if value in self.channels:
+                    self.channels[value].add(array)
+        strange = [v.name for v, h in self.histograms.items() if h.strange and not h.total]
+        if strange:
+            raise UsageError(
+                f"the tensor '{strange[0]}' is NaN or infinite for all inputs of the calibration",
+                hint="`--exclude` the layers around it, or give other inputs",
+            )
+        _log.info("calibrated %d tensors with %d runs", len(self.histograms), self.runs)
+
+    def _tensors(self, session: Session, inputs: Inputs) -> Iterator[tuple[Value, Array]]:
+        """The contents of all tensors, some at a time."""
+        part: list[Value] = []
+        size = 0
+        for value in [*self.histograms, None]:
+            if value is not None:
+                part.append(value)
+                size += 4 * (value.type.count or 0)
+            if part and (value is None or size > _FETCHED_BYTES):
+                if self.model.states:
+                    session.reset()
+                found = session.run(inputs, fetch=[v.name for v in part])
+                yield from ((v, found[v.name]) for v in part)
+                part, size = [], 0
+
+    def step(self, value: Value) -> Step:
+        """The step for a tensor."""
+        options = self.options
+        return Step.of(*range_of(self.histograms[value], options.activation_method, options.percentile))
+
+    def quantized(self, kept: Collection[str] = ()) -> QuantizedModel:
+        """The model with steps to integers and back.
+
+        Args:
+            kept: names of layers that stay float.
+        """
+        plan = planned(self.model.graph, lambda n: self._excluded(n) or "chosen to stay float" * (n.name in kept))
+        steps = {owner: self.step(owner) for owner in dict.fromkeys(plan.points.values())}
+        graph = self.model.graph.clone()
+        values = dict(zip(self.model.graph.values(), graph.values(), strict=True))
+        nodes = dict(zip(self.model.graph, graph, strict=True))
+        weights = {n: self.weights(n) for n in plan.layers}
+        moved = plan.moved(values, nodes)
+        made = insert(
+            graph,
+            moved,
+            {values[v]: steps[owner] for v, owner in plan.points.items()},
+            {nodes[n]: w for n, w in weights.items()},
+        )
+        model = replace(self.model, graph=graph, notices=[*self.model.notices], metadata=dict(self.model.metadata))
+        names = {v.name: made[values[v]].name for v in plan.ends.values() if v in plan.points}
+        return QuantizedModel(model, plan, {v: steps[o] for v, o in plan.points.items()}, weights, names)
+
+    def weights(self, node: Node) -> Weights:
+        """The weights of a layer as integers, with a bias that makes up for the mean of their error."""
+        array = np.asarray(node.input(1).array, np.float32)
+        bias = bias_of(node)
+        made = Weights.of(array, bias)
+        if not self.options.bias_correction or node.input(0) not in self.channels:
+            return made
+        mean = self.channels[node.input(0)].mean
+        error = array.astype(np.float64) - made.floats
+        sums = error.reshape(*error.shape[:2], -1).sum(2)
+        group = len(mean) // sums.shape[1]
+        by_group = sums.reshape(group, -1, sums.shape[1])
+        shift = np.einsum("goi,gi->go", by_group, mean.reshape(group, -1)).reshape(-1)
+        return replace(made, bias=((0 if bias is None else bias) + shift).astype(np.float32))
+
+
+@dataclass
+class QuantizedModel:
+    """A model with steps to integers and back.
+
+    Attributes:
+        model: the graph, in which the steps stand beside the float ops.
+        plan: what became integers, in terms of the float model.
+        steps: by tensor of the float model.
+        weights: by layer of the float model.
+        names: by name of the result of a layer in the float model, the name of what is made of its integers.
+    """
+
+    model: Model
+    plan: Plan
+    steps: dict[Value, Step]
+    weights: dict[Node, Weights]
+    names: dict[str, str]
+
+
+def outputs_of(session: Session, inputs: Sequence[Inputs], resets: bool) -> list[dict[str, Array]]:
+    """The outputs of a model for some inputs, as arrays by name."""
+    from minnow.runtime.verify.verification import flattened
+
+    found = []
+    for one in inputs:
+        if resets:
+            session.reset()
+        found.append(flattened(session.run(one)))
+    return found
+
+
+def errors(
+    session: Session, other: Session, names: Mapping[str, str], inputs: Sequence[Inputs], resets: bool
+) -> dict[str, Error]:
+    """The errors of tensors of a model, by name.
+
+    Args:
+        session, other: of the float model, and of the quantized one.
+        names: those in the float model, and in the other one.
+        inputs: of some runs.
+        resets: whether the models have states.
+    """
+    found = {name: Error() for name in names}
+    for one in inputs:
+        if resets:
+            session.reset()
+            other.reset()
+        want = session.run(one, fetch=list(names))
+        got = other.run(one, fetch=list(names.values()))
+        for name, its in names.items():
+            found[name].add(want[name], got[its])
+    return found

@@ -1,0 +1,91 @@
+"""Options of a calibration: which numbers the tensors of a model have, and how these become integers of 8 bits."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from minnow.options.option import Options, option
+from minnow.schema.errors import UsageError
+
+RangeMethod = Literal["minmax", "percentile", "mse", "kl", "admm"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class CalibrationOptions(Options):
+    """What is measured, and what becomes of it."""
+
+    SECTION: ClassVar[str] = "Calibration"
+
+    calibration: Any = option(
+        "",
+        "Typical inputs: a folder of pictures, .npy or .npz files, one such file, or a function of your own that gives "
+        "them (its code is run). Layers then compute with integers of 8 bits, whose ranges these inputs show.",
+        metavar="FOLDER|FILE|FILE.py:FUNCTION",
+        python="Or what can be iterated over and gives arrays by name, or arrays for a model with one input.",
+    )
+    synthetic: bool = option(
+        False,
+        "Calibrate with random inputs, where there are none: `--samples` of them. Real inputs give better results.",
+    )
+    preprocess: str = option(
+        "",
+        "How pictures become inputs, (pixel - mean) / std with pixels from 0 to 255: "
+        "mean=123.7,116.3,103.5:std=58.4,57.1,57.4:order=bgr; by default mean=0:std=255:order=rgb.",
+        metavar="KEY=VALUE:...",
+    )
+    calibration_limit: int = option(
+        512, "Largest number of inputs to calibrate with: the first ones, in the order of their names.", least=1
+    )
+    activation_method: RangeMethod = option(
+        "mse",
+        "How the range of a tensor is chosen: minmax, all numbers; percentile, most of them; mse, with the least "
+        "squared error; kl, with the least change of the distribution; admm, scale and integers fitted in turns.",
+    )
+    percentile: float = option(
+        99.99, "For the method percentile: how many of 100 numbers lie within the range.", above=0, most=100
+    )
+
+    bias_correction: bool = option(
+        True, "Change biases so that the error of the weights leaves the mean of each channel as it was."
+    )
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether tensors become integers."""
+        given = self.calibration
+        return self.synthetic or (given is not None and not (isinstance(given, str) and not given))
+
+    def check_calibration(self) -> None:
+        """Raises UsageError for options that contradict each other."""
+        parsed_preprocess(self.preprocess)
+        if self.synthetic and not (isinstance(self.calibration, str) and not self.calibration):
+            raise UsageError("calibration and synthetic are two sources of inputs", hint="give one of them")
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """How the pixels of a picture, 0 to 255, become numbers: (pixel - mean) / std, for each channel."""
+
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (255.0,)
+    order: str = "rgb"
+
+
+def parsed_preprocess(text: str) -> Preprocess:
+    """What `preprocess` says. Raises UsageError for what cannot be read."""
+    found: dict[str, Any] = {}
+    hint = "such as mean=123.7,116.3,103.5:std=58.4,57.1,57.4:order=bgr"
+    for part in filter(None, text.split(":")):
+        key, _, value = part.partition("=")
+        key = key.strip()
+        if key == "order" and value.strip() in ("rgb", "bgr"):
+            found[key] = value.strip()
+            continue
+        try:
+            numbers = tuple(float(n) for n in value.split(","))
+        except ValueError:
+            numbers = ()
+        bad = not numbers or any(n != n or abs(n) == float("inf") for n in numbers)
+        if key not in ("mean", "std") or bad or len(numbers) not in (1, 3) or (key == "std" and 0.0 in numbers):
+            raise UsageError(f"preprocess has '{part}'", hint=hint)
+        found[key] = numbers
+    return Preprocess(**found)

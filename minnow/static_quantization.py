@@ -1,0 +1,318 @@
+"""Quantization with calibration: a float model becomes one whose layers compute with integers of 8 bits."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minnow.calibrated_model import CalibratedModel, QuantizedModel, errors, outputs_of
+from minnow.calibration_data import Inputs, calibration_inputs, synthetic_inputs
+from minnow.convert import Report, convert_file
+from minnow.optimizer.quantize.activations import unique_names
+from minnow.options.quantize import QuantizeOptions, parsed_drop
+from minnow.options.run import RunOptions
+from minnow.quantize import limit_text, metric_of, similarities, speed_of
+from minnow.report.calibration import Calibrated, CalibratedLayer
+from minnow.runtime.verify.weights import QUANTIZED
+from minnow.schema.errors import BudgetError, MinnowError, StoppedError, UnsupportedError
+from minnow.schema.notice import Notice
+
+if TYPE_CHECKING:
+    from minnow.options.convert import ConvertOptions
+    from minnow.report.quantization import Similarity
+    from minnow.schema.ir import Model
+
+_log = logging.getLogger("minnow.quantize")
+
+_APART = ("fuse_residual", "fuse_activation", "fuse_binary_relu", "fuse_conv_activation", "fuse_elementwise")
+"""Rules that put into layers what the rules for integers look for behind them."""
+
+_MEASURED = 16
+"""Inputs of the calibration that results are measured with, where no `data` is given."""
+_RANKED = 2
+"""Inputs that the effect of each layer is measured with."""
+
+
+def quantize_calibrated(source: Path, options: QuantizeOptions, threads: int | None = None) -> Report:
+    """Quantizes a model file with the inputs of `options.calibration`.
+
+    Args:
+        source: the model.
+        options: with `calibration`, or with `synthetic`.
+        threads: of the sessions that run it; by default all. The result does not depend on it.
+
+    Raises:
+        UsageError: the calibration has no inputs, or such as do not fit.
+        UnsupportedError: no layer can compute with integers.
+        BudgetError: the loss is above `max_drop` even where one layer alone computes with integers.
+        The errors of `convert`.
+    """
+    tell = options.progress or (lambda name: None)
+    conversion = options.for_conversion(None)
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder) / "base.mnn"
+        first = convert_file(source, replace(conversion, output=base, prepack=False, testdir=""))
+        model = _read(source, conversion)
+        given = calibration_inputs(options, model) if not options.synthetic else None
+        _prepare(model, options)
+        work = _Work(model, options, Path(folder), base, threads)
+        tell("calibrate")
+        work.calibrate(given)
+        tell("quantize")
+        made = work.chosen()
+        path = work.write(made)
+        destination = options.output if options.output is not None else source.with_suffix(".mnn")
+        own = replace(conversion, output=destination, inputs=None, data=(), tolerance=None, **_READ_ALREADY)
+        if options.verify:
+            # Without the tolerance that goes into the file: the integers have to give what the steps beside floats say.
+            convert_file(path, replace(own, output=Path(folder) / "verified.mnn", prepack=False, testdir=""))
+        work.write_tolerance(made)
+        report = convert_file(path, replace(own, verify=False))
+        tell("measure")
+        report.quantization = work.record(made, Path(destination), report.output_bytes)
+    report.source, report.framework, report.source_bytes = first.source, first.framework, first.source_bytes
+    report.nodes_before, report.before, report.verification = first.nodes_before, first.before, first.verification
+    report.seconds = {name: first.seconds.get(name, 0) + s for name, s in report.seconds.items()}
+    report.notices = list(dict.fromkeys([*_about_source(first), *report.notices, *work.notices()]))
+    return report
+
+
+_READ_ALREADY: dict[str, Any] = {
+    "framework": None, "batch": None, "signature": "", "cut_inputs": (), "cut_outputs": (), "custom_ops": False,
+    "op_plugins": (), "dequantize": False, "prototxt": "",
+}  # fmt: skip
+"""How the source is read does not concern the file that is made of it."""
+
+
+def _about_source(report: Report) -> list[str]:
+    """The notices of the conversion to a float model that hold for the quantized one."""
+    from minnow.schema.notice import kind_of
+
+    return [n for n in report.notices if kind_of(n) not in ("second-graph", "not-for-mnn", "companion-file")]
+
+
+def _read(source: Path, conversion: ConvertOptions) -> Model:
+    from minnow.converter import read
+    from minnow.converter.inputs.given import Inputs as Given
+
+    if conversion.inputs is not None:
+        conversion = replace(conversion, inputs=Given.of(conversion.inputs))
+    return read(source, conversion.framework, **conversion.for_reader())
+
+
+def _prepare(model: Model, options: QuantizeOptions) -> None:
+    from minnow.optimizer import optimize
+
+    optimize(model, 2, target="minnow", passes=[*options.passes, *(f"-{name}" for name in _APART)], int64="keep")
+    unique_names(model.graph)
+
+
+class _Work:
+    """A quantization while it is carried out."""
+
+    def __init__(self, model: Model, options: QuantizeOptions, folder: Path, base: Path, threads: int | None) -> None:
+        self.options, self.folder, self.base = options, folder, base
+        self.calibrated = CalibratedModel(model, options, folder / "float.mnn", threads)
+        self.before: float | None = None
+        self.score: float | None = None
+        self.kept: set[str] = set()
+        self.effects: dict[str, float | None] = {}
+        self.tried = 0
+        self.inputs: list[Inputs] = []
+        self._said: list[str] = []
+        plan = self.calibrated.plan
+        if not plan.layers:
+            raise UnsupportedError(
+                "no layer of the model can compute with integers",
+                items=[f"{name}: {why}" for name, why in plan.kept.items()],
+                hint="without `--calibration` only the weights are quantized",
+            )
+        self.path = folder / "integers.mnn"
+
+    def calibrate(self, given: Callable[[], Iterator[Inputs]] | None) -> None:
+        """Runs the float model with all inputs."""
+        from minnow.runtime.verify.data import samples
+
+        work = self.calibrated
+        work.write()
+        inputs = given if given is not None else self._synthetic()
+        work.calibrate(inputs())
+        asked = samples(self.options.data or (), work.model, {})
+        self.inputs = [s.inputs for s in asked] or list(islice(inputs(), _MEASURED))
+        session = work.session(work.path)
+        self.wanted = outputs_of(session, self.inputs, bool(work.model.states))
+        if self.options.metric:
+            self.before = metric_of(str(self.options.metric))(work.session(self.base))
+        else:
+            self.before = 1.0
+
+    def _synthetic(self) -> Callable[[], Iterator[Inputs]]:
+        work = self.calibrated
+        session = work.session(work.path)
+
+        def runs(inputs: Mapping[str, Any]) -> bool:
+            try:
+                session.run(inputs)
+            except StoppedError:
+                raise
+            except MinnowError as e:
+                _log.debug("random inputs: %s", e)
+                return False
+            return True
+
+        kept = synthetic_inputs(work.model, self.options.samples, runs)
+        return lambda: iter(kept)
+
+    def write(self, made: QuantizedModel) -> Path:
+        """Writes a quantized model with its steps beside the float ops."""
+        from minnow.schema.mnn import save
+
+        save(made.model, self.path)
+        return self.path
+
+    def write_tolerance(self, made: QuantizedModel) -> None:
+        """Writes the model again, with what a comparison with the source has to accept."""
+        tolerance = Calibrated(outputs=self._similar(self.path)).tolerance
+        made.model.metadata[QUANTIZED] = f"{tolerance:g}" if tolerance else ""
+        self.write(made)
+
+    def chosen(self) -> QuantizedModel:
+        """The model that keeps the limit of the loss, with as many layers as possible in integers."""
+        made = self.calibrated.quantized()
+        if not self.options.max_drop:
+            return made
+        names = [node.name for node in self.calibrated.plan.layers]
+        if self._keeps(made, ()):
+            return made
+        worst = self._ranked(names)
+        # With `most` of the worst layers in float the loss is within the limit, with `least` it is not.
+        least, most = 0, len(worst)
+        while most - least > 1:
+            middle = (least + most) // 2
+            kept = worst[:middle]
+            within = self._keeps(self.calibrated.quantized(kept), kept)
+            least, most = (least, middle) if within else (middle, most)
+        if most == len(worst):
+            raise BudgetError(
+                f"no layer can compute with integers within a loss of {limit_text(parsed_drop(self.options.max_drop))}",
+                hint="allow more with `--max-drop`, give more inputs, or quantize only the weights",
+            )
+        self.kept = set(worst[:most])
+        return self.calibrated.quantized(self.kept)
+
+    def _keeps(self, made: QuantizedModel, kept: Collection[str]) -> bool:
+        limit, is_share = parsed_drop(self.options.max_drop)
+        score = self._score(made)
+        assert self.before is not None
+        loss = self.before - score
+        if is_share and self.before:
+            loss /= abs(self.before)
+        _log.info("%d layers in float: score %g, loss %g", len(kept), score, loss)
+        return bool(loss <= limit)
+
+    def _score(self, made: QuantizedModel) -> float:
+        self.tried += 1
+        path = self.write(made)
+        session = self.calibrated.session(path)
+        if self.options.metric:
+            return metric_of(str(self.options.metric))(session)
+        return min((s.cosine for s in self._similar(path).values()), default=1.0)
+
+    def _similar(self, path: Path) -> dict[str, Similarity]:
+        work = self.calibrated
+        return similarities(self.wanted, outputs_of(work.session(path), self.inputs, bool(work.model.states)))
+
+    def _ranked(self, names: list[str]) -> list[str]:
+        """The layers by the error of the outputs if that layer alone is quantized, the largest first."""
+        work = self.calibrated
+        own = [name for name, _ in work.model.outputs]
+        session = work.session(work.path)
+        for name in names:
+            made = work.quantized([n for n in names if n != name])
+            found = errors(
+                session, work.session(self.write(made)), {n: n for n in own}, self.inputs[:_RANKED],
+                bool(work.model.states),
+            )  # fmt: skip
+            found_db = [e.sqnr_db for e in found.values() if e.sqnr_db is not None]
+            self.effects[name] = min(found_db, default=None)
+        infinite = float("inf")
+        return sorted(names, key=lambda n: infinite if (db := self.effects[n]) is None else db)
+
+    def record(self, made: QuantizedModel, written: Path, size: int) -> Calibrated:
+        """What became of the model, measured with the file that was written."""
+        work, options = self.calibrated, self.options
+        outputs = self._similar(written)
+        score = min((s.cosine for s in outputs.values()), default=1.0)
+        if options.metric:
+            score = metric_of(str(options.metric))(work.session(written))
+        found = Calibrated(
+            before_bytes=self.base.stat().st_size,
+            after_bytes=size,
+            outputs=outputs,
+            before_score=self.before,
+            score=score,
+            tried=self.tried,
+            method=options.activation_method,
+            runs=work.runs,
+            tensors=len(made.steps),
+            calibrated=self._layers(made),
+            corrections=["biases corrected"] * options.bias_correction,
+        )
+        if options.measure:
+            names = [name for name, _ in work.model.outputs]
+            speed = speed_of(written, self.base, self.inputs[0], names, options.only(RunOptions))
+            if isinstance(speed, str):
+                self._said.append(Notice(f"latency was not measured: {speed}", "not-run"))
+            else:
+                found.speed = speed
+        return found
+
+    def _layers(self, made: QuantizedModel) -> list[CalibratedLayer]:
+        work = self.calibrated
+        measured = errors(
+            work.session(work.path), work.session(self.write(made)), made.names, self.inputs[:_RANKED],
+            bool(work.model.states),
+        )  # fmt: skip
+        rows: list[CalibratedLayer] = []
+        quantized = set(made.plan.layers)
+        for node in work.model.graph:
+            if node not in quantized:
+                why = made.plan.kept.get(node.name) if node.op in ("Conv", "Linear") else None
+                if why is not None:
+                    row = CalibratedLayer(node.name, node.op, "f32", why=why, effect_db=self.effects.get(node.name))
+                    rows.append(row)
+                continue
+            end = made.plan.ends[node]
+            step = made.steps[end]
+            error = measured[end.name]
+            weights = np.asarray(node.input(1).array, np.float32)
+            norm = float(np.linalg.norm(weights))
+            rows.append(
+                CalibratedLayer(
+                    node.name,
+                    node.op,
+                    "int8",
+                    step.low,
+                    step.high,
+                    work.histograms[end].beyond(step.low, step.high),
+                    error.sqnr_db,
+                    error.cosine,
+                    float(np.linalg.norm(weights - made.weights[node].floats)) / norm if norm else 0.0,
+                    self.effects.get(node.name),
+                )
+            )
+        return rows
+
+    def notices(self) -> list[str]:
+        """What the user should know."""
+        if unused := self.calibrated.unused:
+            text = f"no layer is left out by {', '.join(repr(p) for p in unused)}"
+            self._said.append(Notice(text, "lossy-form"))
+        return self._said

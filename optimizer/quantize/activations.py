@@ -1,0 +1,308 @@
+"""Which tensors of a float graph become integers of 8 bits, and the graph with these steps.
+
+A layer (`Conv`, `Linear`) computes with integers when its input, its weights and its result are integers. What stands
+between layers and can work on integers is taken in, too: sums, concatenations, pooling by maximum, and ops that move
+elements. A function of one tensor needs nothing here: the optimizer makes a table of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from minnow.schema.ir import DType, Graph, Node, Value
+from minnow.schema.ops import Builder
+from minnow.schema.ops.epilogue import RESIDUAL
+
+Array = npt.NDArray[Any]
+
+LAYERS = ("Conv", "Linear")
+"""The ops with weights that the integer rules of the optimizer know."""
+
+# op list: the ops that the rule `move_integers` of the optimizer writes out as its pattern.
+_SAME_SCALE = ("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand", "Gather")
+"""Ops that leave the numbers as they are."""
+
+_STEPS = 255
+_WEIGHT_MOST = 127
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the integers u8 of a tensor mean: (number - zero) * scale.
+
+    Attributes:
+        scale: a float32 number above 0.
+        zero: the number that stands for 0.0, 0 to 255.
+    """
+
+    scale: np.float32
+    zero: int
+
+    @classmethod
+    def of(cls, low: float, high: float) -> Step:
+        """The step for a range, which is made to hold 0."""
+        low, high = min(float(low), 0.0), max(float(high), 0.0)
+        scale = np.float32((high - low) / _STEPS)
+        if not np.isfinite(scale) or scale < np.finfo(np.float32).tiny:
+            return cls(np.float32(1.0 / _STEPS), 0)
+        return cls(scale, int(np.clip(np.rint(-low / float(scale)), 0, _STEPS)))
+
+    @property
+    def low(self) -> float:
+        """The least number that there is."""
+        return -self.zero * float(self.scale)
+
+    @property
+    def high(self) -> float:
+        """The largest number that there is."""
+        return (_STEPS - self.zero) * float(self.scale)
+
+    def rounded(self, x: Array) -> Array:
+        """Floats as they are after quantization, as float32."""
+        numbers = np.clip(np.rint(np.asarray(x, np.float32) / self.scale) + np.float32(self.zero), 0, _STEPS)
+        return np.asarray((numbers - np.float32(self.zero)) * self.scale, np.float32)
+
+
+@dataclass
+class Plan:
+    """What of a graph is computed with integers.
+
+    Attributes:
+        layers: the nodes with weights, in order.
+        points: for each tensor that becomes integers the tensor whose step it has: itself, or another one.
+        ends: for each layer its result as others read it: behind its activation, if that needs no step of its own.
+        kept: names of layers that stay float, and why.
+    """
+
+    layers: list[Node] = field(default_factory=list)
+    points: dict[Value, Value] = field(default_factory=dict)
+    ends: dict[Node, Value] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
+
+    def moved(self, values: Mapping[Value, Value], nodes: Mapping[Node, Node]) -> Plan:
+        """The same plan for a copy of the graph."""
+        return Plan(
+            [nodes[n] for n in self.layers],
+            {values[v]: values[w] for v, w in self.points.items()},
+            {nodes[n]: values[v] for n, v in self.ends.items()},
+            dict(self.kept),
+        )
+
+
+def planned(graph: Graph, skip: Callable[[Node], str] = lambda _: "") -> Plan:
+    """Chooses the tensors that become integers.
+
+    Args:
+        graph: a float graph.
+        skip: why a node is to stay float; "" where it may become integers.
+    """
+    plan = Plan()
+    wanted: list[Value] = []
+    for node in graph:
+        if node.op not in LAYERS:
+            continue
+        if why := skip(node) or _refusal(node):
+            plan.kept[node.name] = why
+            continue
+        plan.layers.append(node)
+        plan.ends[node] = _end(node)
+        wanted += [node.input(0), plan.ends[node]]
+    seen: set[Value] = set()
+    while wanted:
+        value = wanted.pop()
+        if value in seen or not _is_float(value):
+            continue
+        seen.add(value)
+        maker = value.producer
+        if maker is not None and not skip(maker):
+            wanted += _needs(_before(maker))
+    for value in graph.values():
+        if value in seen:
+            plan.points[value] = value
+    _share(plan, graph, skip)
+    return plan
+
+
+def _refusal(node: Node) -> str:
+    weights = node.input(1)
+    if weights.data is None or weights.type.dtype is not DType.F32 or node.input(0).type.dtype is not DType.F32:
+        return "its weights are computed, or no float32"
+    if node.has_input(RESIDUAL) or node.attrs.get("activation"):
+        return "it has a residual or an activation in the source"
+    if node.has_input(2) and node.input(2).data is None:
+        return "its bias is computed"
+    if node.op == "Linear" and (node.input(0).type.rank or 0) < 2:
+        return "the rank of its input is not known, or 1"
+    array = weights.array
+    if array is None or array.size == 0 or not np.isfinite(array).all():
+        return "its weights are not finite"
+    return ""
+
+
+def _is_float(value: Value) -> bool:
+    return value.data is None and value.type.dtype is DType.F32 and not value.type.holds_tensors
+
+
+def _end(node: Node) -> Value:
+    """The result of a node, behind a Relu or a Clip from 0 that is its only reader."""
+    y = node.output
+    if len(y.uses) != 1:
+        return y
+    user = y.users[0]
+    if user.op == "Relu" or (user.op == "Clip" and len(user.inputs) == 1 and user.attrs.get("min") == 0):
+        return user.output
+    return y
+
+
+def _before(node: Node) -> Node:
+    """The node whose result an activation is part of."""
+    maker = node.input(0).producer if node.op in ("Relu", "Clip") else None
+    if maker is not None and maker.op == "Add" and _end(maker) is node.output:
+        return maker
+    return node
+
+
+def _needs(node: Node) -> list[Value]:
+    """The tensors that have to be integers so that the result of a node can be computed from integers."""
+    operands = [v for v in node.inputs if v is not None]
+    if node.op == "Add":
+        same = len(operands) == 2 and operands[0].type.shape == operands[1].type.shape != None  # noqa: E711
+        return operands if same and all(v.data is None for v in operands) else []
+    if node.op == "Concat":
+        return operands if all(v.data is None for v in operands) else []
+    return [node.input(0)] if node.op in _SAME_SCALE and len(node.outputs) == 1 else []
+
+
+def _share(plan: Plan, graph: Graph, skip: Callable[[Node], str]) -> None:
+    """Gives one step to tensors where another one would cost a rounding."""
+    for node in graph:
+        if node.op in _SAME_SCALE and len(node.outputs) == 1 and not skip(node):
+            x, y = node.input(0), node.output
+            if x in plan.points and y in plan.points:
+                plan.points[y] = plan.points[x]
+    for node in reversed(graph):
+        if node.op != "Concat" or node.output not in plan.points or skip(node):
+            continue
+        whole = plan.points[node.output]
+        for value in node.inputs:
+            # A tensor with no other reader is rounded once, with the step of the whole.
+            if value is not None and plan.points.get(value) is value and len(value.uses) == 1:
+                plan.points[value] = whole
+    for value, other in plan.points.items():
+        while plan.points[other] is not other:
+            other = plan.points[other]
+        plan.points[value] = other
+
+
+def insert(
+    graph: Graph, plan: Plan, steps: Mapping[Value, Step], weights: Mapping[Node, Weights]
+) -> dict[Value, Value]:
+    """Puts the steps to integers and back into a graph, in place.
+
+    Args:
+        graph: that of the plan.
+        plan: what becomes integers.
+        steps: for each tensor that becomes integers what these mean.
+        weights: for each layer of the plan its weights.
+
+    Returns:
+        For each such tensor the floats that others read in its place.
+    """
+    given = {node: steps[node.input(0)] for node in plan.layers}
+    found = {value: _insert_step(graph, value, steps[value]) for value in plan.points}
+    for node in plan.layers:
+        _insert_weights(graph, node, weights[node], given[node])
+    return found
+
+
+def _insert_step(graph: Graph, value: Value, step: Step) -> Value:
+    users = list(value.uses)
+    before = next(iter(graph)) if value.producer is None else value.producer.next
+    b = Builder(graph, before, f"{value.name} > quantize")
+    scale, zero = np.asarray(step.scale, np.float32), np.asarray(step.zero, np.uint8)
+    back: Value = b.DequantizeLinear(b.QuantizeLinear(value, scale, zero, to=DType.U8), scale, zero)
+    for node, i in users:
+        node.set_input(i, back)
+    back.name = f"{value.name}/integers"
+    if back.is_output:
+        value.name, back.name = f"{value.name}/float", value.name
+    return back
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of a layer as integers, around 0, with one scale for each output channel.
+
+    Attributes:
+        numbers: i8, in the shape of the weights.
+        scale: f32[output channels].
+        bias: f32[output channels] that is added; None for none.
+    """
+
+    numbers: Array
+    scale: Array
+    bias: Array | None
+
+    @classmethod
+    def of(cls, weights: Array, bias: Array | None) -> Weights:
+        """Each channel from minus to plus its largest magnitude."""
+        rows = np.asarray(weights, np.float32).reshape(len(weights), -1)
+        scale = (np.abs(rows).max(1) / np.float32(_WEIGHT_MOST)).astype(np.float32)
+        scale = np.where(scale < np.finfo(np.float32).tiny, np.float32(1), scale)
+        numbers = np.clip(np.rint(rows / scale[:, None]), -_WEIGHT_MOST, _WEIGHT_MOST).astype(np.int8)
+        return cls(numbers.reshape(weights.shape), scale, None if bias is None else np.asarray(bias, np.float32))
+
+    @property
+    def floats(self) -> Array:
+        """The weights that the integers stand for, f32."""
+        scale = self.scale.reshape(-1, *(1,) * (self.numbers.ndim - 1))
+        return (self.numbers.astype(np.float32) * scale).astype(np.float32)
+
+
+def bias_of(node: Node) -> Array | None:
+    """The bias of a layer; None for none."""
+    return np.asarray(node.input(2).array, np.float32).reshape(-1) if node.has_input(2) else None
+
+
+def _insert_weights(graph: Graph, node: Node, weights: Weights, step: Step) -> None:
+    b = Builder(graph, node, f"{node.origin} > quantize".removeprefix(" > "))
+    w = b.DequantizeLinear(Value.constant(weights.numbers, node.input(1).name), weights.scale, axis=0)
+    bias = None if weights.bias is None else _whole(weights.bias, weights.scale.astype(np.float64) * float(step.scale))
+    if node.op == "Conv":
+        node.set_input(1, w)
+        if bias is not None:
+            while len(node.inputs) < 3:
+                node.append_input(None)
+            node.set_input(2, Value.constant(bias))
+        return
+    product = b.MatMul(node.input(0), w, transpose_b=True)
+    result = product if bias is None else b.Add(product, bias)
+    result.name = node.output.name
+    node.output.replace_all_uses(result)
+    graph.erase(node)
+
+
+def _whole(bias: Array, unit: Array) -> Array:
+    """A bias as whole numbers of the units of the sums, which have 31 bits."""
+    limit = float(2**31 - 1)
+    numbers = np.clip(np.rint(bias.astype(np.float64) / unit), -limit, limit)
+    return np.asarray(numbers * unit, np.float32)
+
+
+def unique_names(graph: Graph) -> None:
+    """Gives each tensor a name that no other one has, so that a run can give its contents; outputs keep theirs."""
+    used = {v.name for v in (*graph.params, *graph.outputs)}
+    kept = {*graph.params, *graph.outputs}
+    for k, value in enumerate(graph.values()):
+        if value in kept:
+            continue
+        name = value.name or f"tensor/{k}"
+        while name in used:
+            name += "_"
+        value.name = name
+        used.add(name)

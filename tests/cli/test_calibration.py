@@ -1,0 +1,217 @@
+"""`mnnconvert quantize --calibration`: integers from end to end, reports, exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minnow
+from minnow.cli._app import run as run_cli
+from minnow.schema.errors import BudgetError, FormatError, UsageError
+from minnow.schema.mnn import read_file
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+
+
+@pytest.fixture(scope="module")
+def images() -> Any:
+    return np.load(DIGITS / "digits_test.npz")["images"]
+
+
+@pytest.fixture(scope="module")
+def calibration(tmp_path_factory: pytest.TempPathFactory, images: Any) -> Path:
+    path = tmp_path_factory.mktemp("data") / "images.npz"
+    np.savez(path, image=images[:64])
+    return path
+
+
+def quantize(target: Path, *flags: Any) -> int:
+    return run_cli(["quantize", str(DIGITS / "digits.onnx"), "-o", str(target), "--no-measure", *map(str, flags)])
+
+
+def test_all_layers_compute_with_integers_and_hardly_lose_accuracy(
+    calibration: Path, images: Any, tmp_path: Path, capsys: Any
+) -> None:
+    target = tmp_path / "q.mnn"
+    assert quantize(target, "--calibration", calibration, "--format", "json") == 0
+    report = json.loads(capsys.readouterr().out)
+    ops = Counter(node.op for node in read_file(target).graph)
+    assert ops["QuantizedConv"] == 4
+    assert ops["QuantizedMatMul"] == 1
+    assert not ops["Conv"]
+    assert not ops["Linear"]
+    labels = np.load(DIGITS / "digits_test.npz")["labels"]
+    right = [
+        (minnow.load(path).run({"image": images})["probability"].argmax(1) == labels).mean()
+        for path in (target, _float(tmp_path))
+    ]
+    assert right[0] >= right[1] - 0.01
+    assert right[1] > 0.9
+    done = report["quantization"]
+    assert done["after_bytes"] == target.stat().st_size < 0.6 * done["before_bytes"]
+    assert [row["kind"] for row in done["calibrated"]] == ["int8"] * 5
+    assert all(row["sqnr_db"] > 25 and row["cosine"] > 0.998 for row in done["calibrated"])
+    # What the file says of itself lets a later comparison with its source pass.
+    assert minnow.verify(DIGITS / "digits.onnx", target, data={"image": images[:8]}).passed
+
+
+def _float(folder: Path) -> Path:
+    minnow.convert(DIGITS / "digits.onnx", output=folder / "f.mnn", verify=False)
+    return folder / "f.mnn"
+
+
+def test_the_same_inputs_give_the_same_bytes_with_any_number_of_threads(calibration: Path, tmp_path: Path) -> None:
+    from minnow.options.quantize import QuantizeOptions
+    from minnow.static_quantization import quantize_calibrated
+
+    files = []
+    for k, threads in enumerate((1, 2, 2)):
+        files.append(tmp_path / f"{k}.mnn")
+        options = QuantizeOptions(calibration=str(calibration), output=files[-1], measure=False)
+        quantize_calibrated(DIGITS / "digits.onnx", options, threads)
+    assert files[0].read_bytes() == files[1].read_bytes() == files[2].read_bytes()
+
+
+def test_inputs_come_from_files_folders_functions_and_iterables(images: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for k in range(4):
+        np.save(folder / f"{k}.npy", images[2 * k : 2 * k + 2])
+    (folder / "notes.txt").write_text("no input")
+    script = tmp_path / "inputs.py"
+    script.write_text(
+        f"import numpy as np\n"
+        f"def batches():\n"
+        f"    for k in range(4):\n"
+        f"        yield {{'image': np.load(r'{folder}/' + str(k) + '.npy')}}\n"
+    )
+    np.savez(tmp_path / "one.npz", anything=images[:8])
+    given: list[Any] = [folder, f"{script}:batches", [images[:2], images[2:4], images[4:6], images[6:8]]]
+    given.append(str(tmp_path / "one.npz"))
+    steps = []
+    for k, calibration in enumerate(given):
+        done = minnow.quantize(
+            DIGITS / "digits.onnx", calibration=calibration, output=tmp_path / f"{k}.mnn", measure=False, verify=False,
+            activation_method="minmax",
+        ).quantization  # fmt: skip
+        steps.append([(row.low, row.high) for row in done.calibrated])  # type: ignore[union-attr]
+    assert steps[0] == steps[1] == steps[2] == steps[3]
+
+
+def test_layers_stay_float_by_name_op_and_pattern(calibration: Path, tmp_path: Path, capsys: Any) -> None:
+    assert quantize(tmp_path / "q.mnn", "--calibration", calibration, "--exclude", "gemm*", "--exclude", "nothing") == 0
+    said = capsys.readouterr().out
+    assert "excluded by 'gemm*'" in said
+    assert "no layer is left out by 'nothing'" in said
+    ops = Counter(node.op for node in read_file(tmp_path / "q.mnn").graph)
+    assert ops["QuantizedConv"] == 4
+    assert not ops["QuantizedMatMul"]
+    assert quantize(tmp_path / "q.mnn", "--calibration", calibration, "--exclude", "Conv", "--exclude", "Linear") == 3
+
+
+def test_the_worst_layers_go_back_to_float_until_the_loss_is_small(calibration: Path, tmp_path: Path) -> None:
+    def done(drop: str) -> Any:
+        return minnow.quantize(
+            DIGITS / "digits.onnx", calibration=str(calibration), output=tmp_path / "q.mnn", measure=False,
+            verify=False, max_drop=drop,
+        ).quantization  # fmt: skip
+
+    loose, tight = done("1%"), done("0.000008")
+    assert all(row.kind == "int8" for row in loose.calibrated)
+    kept = [row for row in tight.calibrated if row.kind == "f32"]
+    assert 0 < len(kept) < 5
+    assert tight.score >= 1 - 0.000008 > loose.score
+    effects = {row.name: row.effect_db for row in tight.calibrated}
+    assert max(effects[row.name] for row in kept) <= min(r.effect_db for r in tight.calibrated if r.kind == "int8")
+    with pytest.raises(BudgetError):
+        done("0.0000000001")
+
+
+def test_a_metric_decides(calibration: Path, tmp_path: Path) -> None:
+    script = tmp_path / "metric.py"
+    script.write_text(
+        f"import numpy as np\n"
+        f"def accuracy(session):\n"
+        f"    data = np.load(r'{DIGITS}/digits_test.npz')\n"
+        f"    found = session.run({{'image': data['images']}})['probability'].argmax(1)\n"
+        f"    return (found == data['labels']).mean()\n"
+    )
+    done = minnow.quantize(
+        DIGITS / "digits.onnx", calibration=str(calibration), output=tmp_path / "q.mnn", measure=False, verify=False,
+        max_drop="1%", metric=f"{script}:accuracy",
+    ).quantization  # fmt: skip
+    assert done is not None
+    assert done.before_score is not None
+    assert done.score is not None
+    assert 0.9 < done.before_score < 1
+    assert done.score >= 0.99 * done.before_score
+
+
+def test_random_inputs(tmp_path: Path, capsys: Any) -> None:
+    assert quantize(tmp_path / "q.mnn", "--synthetic", "--samples", 3) == 0
+    assert "from 3 inputs" in capsys.readouterr().out
+
+
+def _empty(folder: Path) -> Path:
+    (folder / "empty").mkdir()
+    return folder / "empty"
+
+
+def _saved(folder: Path, **arrays: Any) -> Path:
+    np.savez(folder / "bad.npz", **arrays)
+    return folder / "bad.npz"
+
+
+def _script(folder: Path, text: str) -> str:
+    (folder / "bad.py").write_text(text)
+    return f"{folder / 'bad.py'}:give"
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "said"),
+    [
+        (_empty, 2, "no inputs to calibrate with"),
+        (lambda f: f / "missing", 6, "no such file"),
+        (lambda f: _saved(f, image=np.zeros((2, 3, 8, 8), np.float32)), 2, "image"),
+        (lambda f: _saved(f, a=np.zeros((2, 1, 8, 8), np.float32), b=np.zeros(3)), 2, "lacks the input 'image'"),
+        (lambda f: _saved(f, image=np.full((2, 1, 8, 8), np.nan, np.float32)), 2, "128 numbers that are NaN"),
+        (lambda f: _script(f, "def give():\n    yield 1 / 0\n"), 2, "ZeroDivisionError"),
+        (lambda f: _script(f, "def give():\n    return []\n"), 2, "gives no inputs"),
+        (lambda f: _script(f, "x = 1\n"), 2, "no function 'give'"),
+        (lambda f: f"{f / 'no.py'}:give", 2, "there is no file"),
+    ],
+)
+def test_what_is_wrong_with_the_inputs_is_said(make: Any, code: int, said: str, tmp_path: Path, capsys: Any) -> None:
+    assert quantize(tmp_path / "q.mnn", "--calibration", make(tmp_path)) == code
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "q.mnn").exists()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"weights": "int4"},
+        {"block": "32"},
+        {"max_size": "1MB"},
+        {"synthetic": True},
+        {"preprocess": "mean=1,2"},
+        {"preprocess": "std=0"},
+        {"preprocess": "order=brg"},
+    ],
+)
+def test_options_that_contradict_a_calibration(flags: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        minnow.quantize(DIGITS / "digits.onnx", calibration="x.npz", output=tmp_path / "q.mnn", **flags)
+
+
+def test_a_calibration_that_is_no_inputs(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="int"):
+        minnow.quantize(DIGITS / "digits.onnx", calibration=5, output=tmp_path / "q.mnn")
+    (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 no archive")
+    with pytest.raises(FormatError):
+        minnow.quantize(DIGITS / "digits.onnx", calibration=tmp_path / "x.npz", output=tmp_path / "q.mnn")
