@@ -1,5 +1,7 @@
 #include "runtime/src/plan/layout.h"
 
+#include <algorithm>
+
 namespace minnow {
 namespace {
 
@@ -13,6 +15,9 @@ bool is_full_or_channel(const Shape& shape, const Shape& full) {
 
 // Channel blocks would be padding for the most part: on plain memory there is several times less to compute.
 bool is_mostly_padding(const Shape& shape, int block) { return shape.rank() >= 2 && shape[1] * 4 <= block; }
+
+// Not numbers for each channel. An image of one pixel lies alike in both layouts, where vectors of channels are whole.
+bool is_image(const Shape& shape) { return shape.rank() > 2 && shape.count() != std::max(shape[0], shape[1]); }
 
 }  // namespace
 
@@ -58,11 +63,11 @@ Layout operand_layout(LayoutRule rule, size_t i, const TensorType& type, bool pa
   if (!packed) return Layout::kPlain;
   switch (rule) {
     case LayoutRule::kPacked:
-      // Other ops have no images there.
-      return i == 0 || (i == kResidual && type.shape.rank() > 1) || (i == kMoreChannels && type.shape.rank() > 2) ||
-                     ((i == kOtherTerm || i == kQuantizedTerm) && type.shape.rank() > 2 && dtype_size(type.dtype) == 1)
-                 ? Layout::kPacked
-                 : Layout::kPlain;
+      if (i == 0) return Layout::kPacked;
+      if (i == kResidual) return type.shape.rank() > 1 ? Layout::kPacked : Layout::kPlain;
+      if ((i == kOtherTerm || i == kQuantizedTerm) && dtype_size(type.dtype) == 1)
+        return type.shape.rank() > 2 ? Layout::kPacked : Layout::kPlain;
+      return i == kMoreChannels && is_image(type.shape) ? Layout::kPacked : Layout::kPlain;
     case LayoutRule::kPacks:
       return i == kResidual ? Layout::kPacked : Layout::kPlain;
     case LayoutRule::kFollow:

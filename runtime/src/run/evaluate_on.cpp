@@ -124,6 +124,7 @@ Status evaluate_on(Backend& backend, const OpSpec& op, const Attrs& attrs, const
     MINNOW_RETURN_IF_ERROR(queue->copy(*given, &in[i]));
     MINNOW_RETURN_IF_ERROR(queue->finish());
     if (operand_layout(rule, i, given->type, packed) == Layout::kPlain) continue;
+    node.constant[i] = nullptr;  // contents are known in the plain layout only
     const Tensor plain = in[i];
     type.layout = Layout::kPacked;
     MINNOW_RETURN_IF_ERROR(memory.make(type, &in[i]));
