@@ -37,6 +37,10 @@ _PARTS = {
 """The parts of each table in the order of the companion weights file. Of a Blob it is the one vector that it has."""
 
 
+_MOST_HALVES = 1 << 30
+"""Bytes of constants in float16 that stay in the file: MNN's runtime does not load them from another one."""
+
+
 def side_path(path: Path) -> Path:
     """Where the companion weights file of a model is."""
     return path.with_name(path.name + SUFFIX)
@@ -54,7 +58,11 @@ def _tables(net: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str, dict[
 def _parts(kind: str, main: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     if kind == "Blob":
         return tuple((field,) for field in _BLOB if field in main)
-    return _PARTS[f"{kind} with quanParameter" if "quanParameter" in main else kind]
+    if "quanParameter" not in main:
+        return _PARTS[kind]
+    half = main["quanParameter"].get("scaleStorage") == "FP16"
+    parts = _PARTS[f"{kind} with quanParameter"]
+    return tuple((*p[:-1], "alphaFp16") if half and p[-1] == "alpha" else p for p in parts)
 
 
 def _table(main: dict[str, Any], part: tuple[str, ...]) -> dict[str, Any]:
@@ -113,7 +121,11 @@ class SideFile:
 
 def detach(net: Mapping[str, Any], file: SideFile) -> None:
     """Moves the big vectors of a file into its companion weights file, one after the other; `net` is changed."""
+    halves = [main for _, kind, main in _tables(net) if kind == "Blob" and main.get("dataType") == "DT_HALF"]
+    few = sum(_bytes(main.get("uint8s")) for main in halves) <= _MOST_HALVES
     for _, kind, main in _tables(net):
+        if few and kind == "Blob" and main.get("dataType") == "DT_HALF":
+            continue
         parts = _parts(kind, main)
         vectors = [_table(main, part).get(part[-1]) for part in parts]
         if sum(map(_bytes, vectors)) < LONG_VECTOR or (kind == "LayerNorm" and any(v is None for v in vectors)):
