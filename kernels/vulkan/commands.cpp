@@ -63,7 +63,7 @@ Status Commands::begin() {
   staging_filling_ = 0;
   staging_used_ = staged_ = 0;
   downloads_.clear();
-  separated_ = only_launches_ = false;
+  only_launches_ = false;
   bound_pipeline_ = VK_NULL_HANDLE;
   bound_set_ = VK_NULL_HANDLE;
   bound_layout_ = VK_NULL_HANDLE;
@@ -79,14 +79,14 @@ Status Commands::begin() {
 // What comes now sees what everything before it has written, also what was submitted before.
 void Commands::barrier(bool is_launch) {
   const bool between_launches = is_launch && only_launches_;
-  if (!separated_ && between_launches) {
+  if (between_launches) {
     VkMemoryBarrier kernels = {};
     kernels.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     kernels.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
     kernels.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
     const VkPipelineStageFlags stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
     context_.vk.vkCmdPipelineBarrier(commands_, stages, stages, 0, 1, &kernels, 0, nullptr, 0, nullptr);
-  } else if (!separated_) {
+  } else {
     VkMemoryBarrier all = {};
     all.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     all.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
@@ -96,7 +96,6 @@ void Commands::barrier(bool is_launch) {
     context_.vk.vkCmdPipelineBarrier(commands_, stages, stages, 0, 1, &all, 0, nullptr, 0, nullptr);
   }
   only_launches_ = is_launch;
-  separated_ = false;  // after the command that comes now
 }
 
 Status Commands::find_set(const Layout& layout, const std::vector<VkDescriptorBufferInfo>& buffers,

@@ -60,7 +60,6 @@ class Commands {
   int64_t staging_used_ = 0, staged_ = 0;
   std::vector<Download> downloads_;
 
-  bool separated_ = false;      // a barrier comes after everything before
   bool only_launches_ = false;  // since the last barrier for everything
   VkPipeline bound_pipeline_ = VK_NULL_HANDLE;
   VkDescriptorSet bound_set_ = VK_NULL_HANDLE;

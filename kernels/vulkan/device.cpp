@@ -7,6 +7,7 @@
 #include "kernels/vulkan/gpu.h"
 #include "kernels/vulkan/layout_kernel.h"
 #include "kernels/vulkan/stream.h"
+#include "kernels/vulkan/try_matrices.h"
 
 namespace minnow::vulkan {
 namespace {
@@ -185,6 +186,7 @@ Status VulkanDevice::open(const InstanceApi& instance, VkPhysicalDevice physical
   estimate_speed();
   MINNOW_RETURN_IF_ERROR(programs_.open());
   uploads_ = std::make_unique<VulkanStream>(*this);
+  context.machine.matrices = context.machine.matrices && matrices_are_right(*this);
   return ok();
 }
 
