@@ -8,9 +8,9 @@
 namespace minnow::cuda {
 
 // The tile is kM x kN, that of a warp kWarpM x kWarpN; x is copied in chunks of kChunk bytes. kOne: a plain matrix
-// instead of windows.
-template <int kM, int kN, int kWarpM, int kWarpN, int kStages, int kChunk, bool kOne>
-__global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, 1)
+// instead of windows. kBlocks: how many are to be on a processor, as far as registers go.
+template <int kM, int kN, int kWarpM, int kWarpN, int kStages, int kChunk, bool kOne, int kBlocks>
+__global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, MINNOW_CLUSTERS ? kBlocks : 1)
     integer_kernel(const __grid_constant__ IntegerArguments a) {
   constexpr int kWarpsM = kM / kWarpM, kThreads = kWarpsM * (kN / kWarpN) * 32;
   constexpr int kBlocksM = kWarpM / 16, kBlocksN = kWarpN / 8, kStride = kN + 4;

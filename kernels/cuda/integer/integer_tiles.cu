@@ -16,19 +16,20 @@ struct IntegerTile {
   int shared_bytes() const { return stages * (m + n) * 128; }
 };
 
-// rows and columns of the tile, those of a warp, stages, bytes of a chunk
-#define MINNOW_TILE(NAME, M, N, WM, WN, STAGES, CHUNK)                                                        \
-  {                                                                                                           \
-    NAME #M "x" #N "x" #STAGES, M, N, (M / WM) * (N / WN) * 32, STAGES, CHUNK,                                \
-        integer_kernel<M, N, WM, WN, STAGES, CHUNK, true>, integer_kernel<M, N, WM, WN, STAGES, CHUNK, false> \
+// rows and columns of the tile, those of a warp, stages, bytes of a chunk, blocks on a processor
+#define MINNOW_TILE(NAME, M, N, WM, WN, STAGES, CHUNK, BLOCKS)                 \
+  {                                                                            \
+    NAME #M "x" #N "x" #STAGES, M, N, (M / WM) * (N / WN) * 32, STAGES, CHUNK, \
+        integer_kernel<M, N, WM, WN, STAGES, CHUNK, true, BLOCKS>,             \
+        integer_kernel<M, N, WM, WN, STAGES, CHUNK, false, BLOCKS>             \
   }
 
 const IntegerTile kTiles[] = {
-    MINNOW_TILE("int8_", 16, 128, 16, 32, 4, 16),     MINNOW_TILE("int8_", 32, 64, 16, 32, 5, 16),
-    MINNOW_TILE("int8_", 64, 32, 16, 32, 5, 16),      MINNOW_TILE("int8_", 64, 64, 32, 32, 4, 16),
-    MINNOW_TILE("int8_", 128, 64, 32, 32, 3, 16),     MINNOW_TILE("int8_", 128, 128, 64, 32, 3, 16),
-    MINNOW_TILE("int8_half_", 32, 64, 16, 32, 5, 8),  MINNOW_TILE("int8_half_", 64, 32, 16, 32, 5, 8),
-    MINNOW_TILE("int8_half_", 128, 64, 32, 32, 3, 8),
+    MINNOW_TILE("int8_", 16, 128, 16, 32, 4, 16, 1),     MINNOW_TILE("int8_", 32, 64, 16, 32, 5, 16, 1),
+    MINNOW_TILE("int8_", 64, 32, 16, 32, 5, 16, 1),      MINNOW_TILE("int8_", 64, 64, 32, 32, 4, 16, 1),
+    MINNOW_TILE("int8_", 128, 64, 32, 32, 3, 16, 3),     MINNOW_TILE("int8_", 128, 128, 32, 64, 3, 16, 2),
+    MINNOW_TILE("int8_half_", 32, 64, 16, 32, 5, 8, 1),  MINNOW_TILE("int8_half_", 64, 32, 16, 32, 5, 8, 1),
+    MINNOW_TILE("int8_half_", 128, 64, 32, 32, 3, 8, 2),
 };
 constexpr int kTileCount = static_cast<int>(sizeof kTiles / sizeof *kTiles);
 
