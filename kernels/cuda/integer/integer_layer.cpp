@@ -40,8 +40,6 @@ bool supports_integer_layer(const NodeContext& node, std::string* why) {
   const TensorType &x = *node.in[kLeft], &w = *node.in[kRight], &y = *node.out[0];
   if (!is_byte(x.dtype) || !is_byte(w.dtype)) {
     *why = "multiplies integers of 8 bits";
-  } else if (machine_of(node).capability < 75) {
-    *why = "multiplies integers on tensor cores, from compute capability 7.5 on";
   } else if (!is_constant_or_missing(node, kIntegerBias) || !is_constant_or_missing(node, kFactor) ||
              !is_constant_or_missing(node, kLast)) {
     *why = "takes a constant bias and constant factors";

@@ -276,8 +276,6 @@ bool supports_dynamic_linear(const NodeContext& node, std::string* why) {
   const auto constant = [&](size_t i) { return !has_input(node, i) || constant_of(node, i) != nullptr; };
   if (node.precision == Precision::kLow || x.dtype != DType::kF32) {
     *why = "does not quantize in precision \"low\", in which it would round twice";
-  } else if (machine_of(node).capability < 75) {
-    *why = "multiplies integers on tensor cores, from compute capability 7.5 on";
   } else if (constant_of(node, In::kW) == nullptr || !constant(In::kBias) || !constant(In::kScale) ||
              !constant(In::kZero)) {
     *why = "takes constant weights";
