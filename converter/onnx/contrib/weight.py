@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.contrib.domain import cast, contrib, reshaped
+from minnow.converter.onnx.packed_weight import convolved
 from minnow.converter.operand import constant, rank, static_dim
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import Blob, DType, LazyBlob, PackedBlob, Value, unpack_codes
@@ -44,7 +45,7 @@ def _(b, x, w, scales, zeros=None, group_index=None, bias=None, *, K, N, accurac
     if K % block_size:
         groups = np.arange(K) // block_size
         return _product(b, x, _dense(w.data, bits, scale, zero, groups, N, K), N, bias)
-    return _convolved(b, x, PackedBlob(w.data, bits, scale, zero, (N, K, 1, 1)), bias)
+    return convolved(b, x, PackedBlob(w.data, bits, scale, zero, (N, K, 1, 1)), bias)
 
 
 def _zeros(zeros: Value, n: int, blocks: int, bits: int) -> Array:
@@ -69,27 +70,6 @@ def _dense(codes: Blob, bits: int, scale: Array, zero: Array | None, groups: Arr
 def _product(b: Builder, x: Value, w: Blob, n: int, bias: Value | None, turned: bool = True) -> Value:
     y = b.MatMul(cast(b, x, DType.F32), Value.constant(w), transpose_b=turned)
     return cast(b, y if bias is None else b.Add(y, cast(b, bias, DType.F32)), x.type.dtype)
-
-
-def _convolved(b: Builder, x: Value, w: PackedBlob, bias: Value | None) -> Value:
-    """x w^T as a convolution of 1 x 1, whose weights the format has packed, with the rows of x as places."""
-    n, k = w.shape[:2]
-    flat = None if bias is None else b.const(constant(bias, "the bias").reshape(-1).astype(np.float32))
-    wide = cast(b, x, DType.F32)
-    axes = rank(x, "the input of MatMulNBits")
-    # The axes stay as they are where they can: dimensions that are known at run time only need no shape computed.
-    if axes == 3:
-        rows = wide
-    else:
-        rows = b.Unsqueeze(wide, axes=(0,)) if axes == 2 else b.Reshape(wide, np.array([1, -1, k]))
-    image = b.Unsqueeze(b.Transpose(rows, perm=(0, 2, 1)), axes=(3,))
-    y = b.Conv(image, Value.constant(w), flat, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1))
-    rows = b.Transpose(b.Squeeze(y, axes=(3,)), perm=(0, 2, 1))
-    if axes == 2:
-        rows = b.Squeeze(rows, axes=(0,))
-    elif axes != 3:
-        rows = reshaped(b, rows, x, n, end=-1)
-    return cast(b, rows, x.type.dtype)
 
 
 _FP4 = np.array([0, 0.0052083333, 0.6666667, 1, 0.33333334, 0.5, 0.16666667, 0.25], np.float32)

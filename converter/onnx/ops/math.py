@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.onnx.frontend import frontend as onnx
+from minnow.converter.onnx.packed_weight import dequantized_product
 from minnow.converter.onnx.tensor import dtype_of
 from minnow.converter.operand import count, ints
 from minnow.schema.ir import DType, Value
@@ -228,12 +229,15 @@ def _(b, x, *, axes=(0, 2, 3)):
 
 @onnx.op("MatMul")
 def _(b, x, y):
-    return b.MatMul(x, y)
+    product = dequantized_product(b, x, y)
+    return b.MatMul(x, y) if product is None else product
 
 
 @onnx.op("Gemm")
 def _(b, x, y, c=None, *, alpha=1.0, beta=1.0, transA=0, transB=0):
-    out = b.MatMul(x, y, transpose_a=bool(transA), transpose_b=bool(transB))
+    out = None if transA else dequantized_product(b, x, y, transposed=bool(transB))
+    if out is None:
+        out = b.MatMul(x, y, transpose_a=bool(transA), transpose_b=bool(transB))
     if alpha != 1.0:
         out = b.Mul(out, alpha)
     if c is None or beta == 0.0:

@@ -331,10 +331,11 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
     default:
       return d.unsupported("weights compressed in the form " + std::to_string(quan.type()));
   }
-  FileBytes source{buffer.data, buffer.size, std::move(file)};
+  FileBytes source{buffer.data, buffer.size, file};
   if (s->step_bits == 0) {
-    *out = Constant::of_quantized(
-        type, std::make_shared<StreamMatrix>(shape, rows, s->indices, s->bits, s->table, scales), std::move(source));
+    *out =
+        Constant::of_quantized(type, std::make_shared<StreamMatrix>(shape, rows, s->indices, s->bits, s->table, scales),
+                               std::move(source), FileBytes{alpha.data, alpha.size, std::move(file)});
     return ok();
   }
   const auto decode = [s, rows, count](void* to) { expand(*s, rows, count, static_cast<float*>(to)); };

@@ -22,11 +22,12 @@ std::shared_ptr<Constant> Constant::decoded(const TensorType& type, Decode decod
 }
 
 std::shared_ptr<Constant> Constant::of_quantized(const TensorType& type, std::shared_ptr<const QuantizedMatrix> matrix,
-                                                 FileBytes source) {
+                                                 FileBytes codes, FileBytes scales) {
   const QuantizedMatrix* numbers = matrix.get();
   auto constant = decoded(
       type, [numbers](void* to) { numbers->floats(0, numbers->rows * numbers->columns, static_cast<float*>(to)); },
-      std::move(source));
+      std::move(codes));
+  constant->scales_ = std::move(scales);
   constant->quantized_ = std::move(matrix);
   return constant;
 }
@@ -34,7 +35,7 @@ std::shared_ptr<Constant> Constant::of_quantized(const TensorType& type, std::sh
 std::shared_ptr<Constant> Constant::in_shape(const std::shared_ptr<Constant>& quantized, const Shape& shape) {
   TensorType type = quantized->type_;
   type.shape = shape;
-  auto constant = of_quantized(type, quantized->quantized_, quantized->source_);
+  auto constant = of_quantized(type, quantized->quantized_, quantized->source_, quantized->scales_);
   constant->id_ = quantized->id_;
   return constant;
 }
@@ -62,6 +63,7 @@ Status Constant::acquire(std::shared_ptr<const Tensor>* out) const {
   holder->tensor = Tensor{type_, holder->buffer.data()};
   decode_(holder->tensor.data);
   source_.release();
+  scales_.release();
   *out = std::shared_ptr<const Tensor>(holder, &holder->tensor);
   latest_ = *out;
   return ok();
@@ -69,6 +71,7 @@ Status Constant::acquire(std::shared_ptr<const Tensor>* out) const {
 
 void Constant::release() const {
   if (tensor_ != nullptr || quantized_ != nullptr) source_.release();
+  scales_.release();
 }
 
 }  // namespace minnow

@@ -36,7 +36,7 @@ class Constant {
   static std::shared_ptr<Constant> decoded(const TensorType& type, Decode decode, FileBytes source);
   // Numbers that stay quantized: acquire() makes floats of them, for those who cannot use them as they are.
   static std::shared_ptr<Constant> of_quantized(const TensorType& type, std::shared_ptr<const QuantizedMatrix> matrix,
-                                                FileBytes source);
+                                                FileBytes codes, FileBytes scales);
   // The same numbers, which are quantized, in another shape of as many rows.
   static std::shared_ptr<Constant> in_shape(const std::shared_ptr<Constant>& quantized, const Shape& shape);
   static std::shared_ptr<Constant> owned(const TensorType& type, Buffer buffer);
@@ -65,7 +65,7 @@ class Constant {
   TensorType type_;
   int64_t id_ = -1;
   Decode decode_;
-  FileBytes source_;
+  FileBytes source_, scales_;
   std::shared_ptr<const QuantizedMatrix> quantized_;
   std::shared_ptr<const Tensor> tensor_;  // null when decoded on demand
   mutable std::mutex mutex_;

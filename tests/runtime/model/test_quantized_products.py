@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
+import mnn_oracle
 import numpy as np
+import onnx
 import pytest
 from engine_oracle import normal
+from onnx import TensorProto, helper, numpy_helper
+from oracles import mnn_converter
 from quantized_streams import packed
 from wire_net import Net
 
 import minnow
+from minnow.cli._app import run as run_cli
 
 RNG = np.random.default_rng(3)
 FORMS = ["symmetric", "least", "zero"]
@@ -86,3 +93,81 @@ def test_values_that_are_not_finite():
     for precision in ("high", "low"):
         y = run(layer(table, w.shape, x.shape, np.zeros(200, np.float32)), x, "quantized", precision)
         assert not np.isfinite(y[np.broadcast_to(w[:, 40, 0, 0, None, None] != 0, y[0].shape)[None]]).any()
+
+
+def test_a_damaged_stream_is_refused(tmp_path, capsys):
+    table, w = quantized((193, 640, 1, 1), 4, 5, "least", False)
+    for name, damaged in {
+        "cut": table | {"buffer": table["buffer"][:-1]},
+        "scales": table | {"alpha": table["alpha"][:-2]},
+        "shape": table | {"buffer": np.concatenate([[2, 255], table["buffer"][2:]]).astype(np.int8)},
+    }.items():
+        path = tmp_path / f"{name}.mnn"
+        path.write_bytes(layer(damaged, w.shape, (1, 640, 1, 1), np.zeros(193, np.float32)))
+        assert run_cli(["run", str(path)]) == 6
+        assert str(path) in capsys.readouterr().err
+
+
+MEMORY = """
+import os, sys, numpy as np, minnow, minnow.runtime._engine
+def kib(what):
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(what))
+before = kib("VmRSS")
+session = minnow.load(sys.argv[1], threads=2)
+session.run({"x": np.ones((1, 4096, 1, 1), np.float32)})
+print((kib("VmHWM") - before) * 1024 / os.path.getsize(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+def test_memory_is_not_much_more_than_the_file(tmp_path):
+    net = Net()
+    x = net.input("x", (1, 4096, 1, 1))
+    for i in range(12):
+        n, rows = 4096, 4096 * 4096 // 32
+        codes = RNG.integers(0, 256, n * 4096 // 2, dtype=np.uint8).tobytes()
+        head = bytes([2]) + np.array([rows, 32], np.uint32).tobytes() + bytes([16, *range(248, 256), *range(8)])
+        quan = {"type": 1, "buffer": np.frombuffer(head + codes, np.int8), "aMaxOrBits": 4, "quantScale": 1.0,
+                "shapeInt32": True, "alpha": RNG.uniform(.005,.01,rows).astype(np.float32)}  # fmt: skip
+        main = {"common": {"kernelX": 1, "kernelY": 1, "outputCount": n, "inputCount": 4096, "relu": True},
+                "bias": np.zeros(n, np.float32), "quanParameter": quan}  # fmt: skip
+        (x,) = net.op("Convolution", [x], [f"y{i}"], "Convolution2D", main)
+    path = tmp_path / "m.mnn"
+    path.write_bytes(net.bytes(x))
+    assert path.stat().st_size > 100e6
+    done = subprocess.run([sys.executable, "-c", MEMORY, str(path)], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 1.3
+
+
+@mnn_oracle.needs_mnn
+@pytest.mark.slow
+@pytest.mark.parametrize("bits", range(2, 9))
+@pytest.mark.parametrize("block", [0, 32, 64])
+@pytest.mark.parametrize("asymmetric", [0, 1])
+def test_files_of_mnns_converter(bits, block, asymmetric, tmp_path):
+    k, n = 128, 160
+    weights = [numpy_helper.from_array(normal(RNG, *shape) / 8, name)
+               for shape, name in (((k, n), "a"), ((n, k, 1, 1), "b"), ((k, n, 3, 3), "c"))]  # fmt: skip
+    nodes = [
+        helper.make_node("MatMul", ["x", "a"], ["p"]),
+        helper.make_node("Conv", ["z", "b"], ["q"], kernel_shape=[1, 1]),
+        helper.make_node("Conv", ["q", "c"], ["r"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+    ]
+    given = {"x": normal(RNG, 5, k), "z": normal(RNG, 1, k, 6, 7)}
+    inputs = [helper.make_tensor_value_info(i, TensorProto.FLOAT, a.shape) for i, a in given.items()]
+    outputs = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in ("p", "r")]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    log = mnn_converter.convert("-f", "ONNX", "--modelFile", "m.onnx", "--MNNModel", "m.mnn", "--weightQuantBits", bits,
+                                "--weightQuantAsymmetric", asymmetric,
+                                *(["--weightQuantBlock", block] if block else []), folder=tmp_path)  # fmt: skip
+    assert (tmp_path / "m.mnn").exists(), log
+    file = (tmp_path / "m.mnn").read_bytes()
+    (answer,) = mnn_oracle.run([mnn_oracle.File(file, given, ["p", "r"])], tmp_path / "jobs")
+    assert answer.outputs is not None, answer.log
+    session = minnow.load(file)
+    got = session.run(given)
+    for name, want in zip(("p", "r"), answer.outputs, strict=True):
+        np.testing.assert_allclose(got[name], want, rtol=0, atol=2e-5 * np.max(np.abs(want)))
+    schemes = [row["scheme"] for row in session.profile(given, runs=1)]
+    assert sum("quantized" in s or "unpacked" in s for s in schemes) >= 2, schemes
