@@ -18,7 +18,10 @@ from minnow.schema.ops import Builder
 def _(b, x, indices, *, axis=0, batch_dims=0):
     n = rank(x, "the input of GATHER")
     at = axis % n if n else 0
-    k = batch_dims + rank(indices, "the indices of GATHER") if batch_dims < 0 else batch_dims
+    m = rank(indices, "the indices of GATHER")
+    k = batch_dims + m if batch_dims < 0 else batch_dims
+    if not 0 <= k <= min(n, m):
+        raise ModelError(f"GATHER with {batch_dims} batch axes, where the indices have {m} axes, and the input {n}")
     index = wide(b, indices)
     return b.Gather(x, index, axis=at) if not k else gather_of_batch(b, x, index, at, k)
 
