@@ -121,8 +121,12 @@ def mnn() -> list[bytes]:
 
 
 def mnn_suite() -> list[bytes]:
-    every = onnx_suite()
-    return [*_written("onnx", every[::12], "mnn"), *_written("onnx", every[1::12], "minnow")]
+    """What we write of ONNX's tests, and what MNN's own converter wrote: ops that we read and do not write."""
+    from fuzz import rare
+
+    every, files = onnx_suite(), Path(__file__).parents[1] / "interop" / "files"
+    ours = [*_written("onnx", every[::12], "mnn"), *_written("onnx", every[1::12], "minnow")]
+    return [*ours, *rare.files(), *_small(path.read_bytes() for path in sorted(files.glob("*/*.mnn")))]
 
 
 def _written(framework: str, files: list[bytes], target: str) -> list[bytes]:

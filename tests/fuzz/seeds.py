@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / "tests" / name) for name in ("hostile", "models", "runtime")]
+sys.path[:0] = [str(ROOT / "tests" / name) for name in ("", "hostile", "models", "runtime")]
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from engine_oracle import graph_of, model_of  # noqa: E402
+from fuzz import rare  # noqa: E402
 from graph_grower import grown  # noqa: E402
 from hostile_files import all_files  # noqa: E402
 
@@ -82,7 +83,14 @@ def loaded_by_tests() -> list[bytes]:
     return recorder.files
 
 
+def of_releases() -> Iterator[bytes]:
+    """What MNN's own converter wrote: ops that we read and do not write."""
+    yield from (path.read_bytes() for path in sorted((ROOT / "tests" / "interop" / "files").glob("*/*.mnn")))
+
+
 def of_model() -> Iterator[bytes]:
+    yield from of_releases()
+    yield from rare.files()
     yield from samples()
     yield from random_graphs()
     yield from (make() for make in all_files().values())
