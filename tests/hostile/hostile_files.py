@@ -270,13 +270,20 @@ def matrices_by_the_billion() -> bytes:
     return net(ops, names(6), "v5")
 
 
+def nothing_reversed() -> bytes:
+    """A constant of no rows, read from its last one on."""
+    empty = op("Const", [], [1], "Blob", {"dataType": "DT_FLOAT", "dims": [0, 3]})
+    ops = [given(0, [1]), empty, const(2, 0), op("Reverse", [1, 2], [3])]
+    return net(ops, names(4), "v3")
+
+
 MADE: dict[str, Callable[[], bytes]] = {
     f.__name__: f
     for f in (
         endless_condition, doubled_state, many_names_alike, unused_tensors_copied, doubled_constants, large_state,
         deep_json, negative_sizes, kernel_wraps, blocks_wrap, nothing_but_zeros, indices_beyond,
         channels_times_kernel_wraps, groups_one_by_one, slices_one_by_one, sizes_one_by_one, halves_that_do_not_fit,
-        attention_of_no_heads, nothing_but_padding, matrices_by_the_billion,
+        attention_of_no_heads, nothing_but_padding, matrices_by_the_billion, nothing_reversed,
     )
 } | {
     "ifs_of_one_kind": lambda: nested_ifs(60, alike=True),
@@ -287,7 +294,7 @@ MADE: dict[str, Callable[[], bytes]] = {
 """What is too large to be kept, or easier to read as code."""
 
 
-SOUND = {"if_bomb_16", "if_bomb_40", "ifs_of_one_kind", "attention_of_no_heads"}
+SOUND = {"if_bomb_16", "if_bomb_40", "ifs_of_one_kind", "attention_of_no_heads", "nothing_reversed"}
 """What looks endless, and is computed at once: branches that many nodes call with the same types are planned once."""
 
 

@@ -122,15 +122,17 @@ Status decode_prior_box(Decoder& d) {
   const auto list = [](const flatbuffers::Vector<float>* values) {
     return values == nullptr ? std::vector<double>() : std::vector<double>(values->begin(), values->end());
   };
+  constexpr size_t kMostSizes = 4096;
+  const std::vector<double> smallest = list(main->minSizes()), largest = list(main->maxSizes());
   std::vector<double> ratios = {1};
   for (double ratio : list(main->aspectRatios())) {
+    if (ratios.size() > kMostSizes / smallest.size()) return d.unsupported("more than 4096 boxes for each element");
     if (!(ratio > 0)) return fail(Code::kFormat, "an aspect ratio is %g", ratio);
     const auto same = [&](double known) { return std::abs(ratio - known) < 1e-6; };
     if (std::any_of(ratios.begin(), ratios.end(), same)) continue;
     ratios.push_back(ratio);
     if (main->flip()) ratios.push_back(1 / ratio);
   }
-  const std::vector<double> smallest = list(main->minSizes()), largest = list(main->maxSizes());
   if (!largest.empty() && largest.size() != smallest.size())
     return fail(Code::kFormat, "%zu largest sizes for %zu smallest ones", largest.size(), smallest.size());
   std::vector<double> widths, heights;

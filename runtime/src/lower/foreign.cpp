@@ -324,7 +324,7 @@ Status expand_prior_box(Expansion& e) {
   const auto numbers = [&](const char* name) { return e.attrs().get<std::vector<double>>(name, {}); };
   const auto widths = numbers("widths"), heights = numbers("heights"), variances = numbers("variances");
   const int64_t rows = e.shape(0)[2], columns = e.shape(0)[3];
-  constexpr int64_t kMostBoxes = 1 << 24;
+  constexpr int64_t kMostBoxes = 1 << 20;  // 64 MiB, counted by no limit of memory before they are there
   if (rows < 1 || columns < 1 || rows > kMostBoxes || columns > kMostBoxes ||
       rows * columns > kMostBoxes / static_cast<int64_t>(widths.size()))
     return fail(Code::kUnsupported, "boxes around %lld x %lld elements", static_cast<long long>(rows),

@@ -33,6 +33,13 @@ FORMS: dict[str, tuple[str, str, dict[str, Any], list[tuple[int, ...]], int, str
         {"resizeType": 1, "outputDepth": 4, "outputHeight": 4, "outputWidth": 4, "depthScale": 2.0},
         [(1, 1, 2, 2, 2)], 1, "steps of 2",
     ),
+    "ratios": (  # each is compared with all before it
+        "PriorBox", "PriorBox", {"minSizes": [4.0], "aspectRatios": np.arange(2, 300002, dtype=np.float32)},
+        [(1, 1, 2, 2)] * 2, 1, "4096 boxes",
+    ),
+    "boxes": (
+        "PriorBox", "PriorBox", {"minSizes": [4.0]}, [(1, 1, 1 << 10, 1 + (1 << 10)), (1, 1, 2, 2)], 1, "1024 x 1025",
+    ),
     "products": ("MatMul", "MatMul", {}, [(2, 2)] * 8, 1, "quantized operands"),
 }  # fmt: skip
 
