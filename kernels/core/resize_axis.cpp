@@ -61,6 +61,8 @@ Status read_resize_settings(const Attrs& attrs, ResizeSettings* s) {
 
 Status resolve_resize(const Attrs& attrs, const ResizeSettings& s, const Shape& x, const ResizeOperands& operands,
                       std::array<ResizeAxis, kMaxRank>* axes) {
+  for (int64_t size : x)
+    if (size > INT32_MAX) return fail(Code::kUnsupported, "an image of shape %s", x.str().c_str());
   // `axes` of the op: the ones the operands speak of, in their order.
   std::array<int, kMaxRank> listed{};
   int n = x.rank();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/cpu/table.h"
 
@@ -170,12 +171,14 @@ class GridSampleKernel final : public Kernel {
     auto range = [&](int64_t begin, int64_t end, int worker) {
       int32_t* element = static_cast<int32_t*>(c.workspace) + worker * words_;
       F* weight = reinterpret_cast<F*>(element + table_);
+      LongLoop loop;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t image = task / tables, first = task % tables * kPlaces, n = std::min(kPlaces, places - first);
         const F* grid = c.in[1]->as<F>() + (image * places + first) * sampler_.axes;
         for (int64_t i = 0; i < n; ++i)
           sampler_.place_taps(grid + i * sampler_.axes, element + i * elements, weight + i * elements);
-        for (int64_t channel = image * channels; channel < (image + 1) * channels; ++channel)
+        for (int64_t channel = image * channels; channel < (image + 1) * channels && loop.goes_on(n * elements);
+             ++channel)
           sample(x.as<F>() + channel * plane, element, weight, n, y.as<F>() + channel * places + first);
       }
     };

@@ -158,6 +158,9 @@ class ResizeKernel final : public Kernel {
       plan_passes();
       threads_ = std::max(1, node.threads);
       need += threads_ * 2 * buffer_ * static_cast<int64_t>(sizeof(float));
+      // Tables are no part of the workspace, but as large; so the limit of memory holds for those of long axes.
+      constexpr int64_t kLargeTables = 1 << 20;
+      if (table_bytes_ > kLargeTables) need += table_bytes_;
     }
     *workspace = need;
     return ok();
@@ -275,6 +278,7 @@ class ResizeKernel final : public Kernel {
 
   void plan_passes() {
     passes_.clear();
+    table_bytes_ = 0;
     // Shrinking first makes the others cheaper.
     const auto growth = [this](int64_t k) {
       const ResizeAxis& axis = grid_.axis[static_cast<size_t>(k)];
@@ -298,6 +302,7 @@ class ResizeKernel final : public Kernel {
       pass.inner = count(k + 1, grid_.rank);
       const ResizeAxis& axis = grid_.axis[static_cast<size_t>(k)];
       const size_t room = static_cast<size_t>(ResizeTable::most_taps(settings_, axis) * axis.out);
+      table_bytes_ += static_cast<int64_t>(room * (sizeof(int32_t) + sizeof(float)));
       pass.table.index.reserve(room);
       pass.table.weight.reserve(room);
       if (constant_) pass.table.build(settings_, axis);
@@ -376,6 +381,7 @@ class ResizeKernel final : public Kernel {
   Grid grid_;
   std::array<bool, kMaxRank + 1> fixed_{};  // axes of the grid that are not of the op: channel blocks, lanes
   std::vector<Pass> passes_;
+  int64_t table_bytes_ = 0;  // of all passes
   bool constant_ = false;
   bool packed_ = false;
   bool repack_ = false;  // N or C changes: the packed input is computed plain

@@ -1,5 +1,6 @@
 // LRN: local response normalization across channels, y = x / (bias + alpha / size * sum of squares)^beta.
 #define HWY_TARGET_INCLUDE __BASE_FILE__
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/machine/simd.h"
 //
@@ -19,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
 
 // `n` neighboring columns of all channels, which are `stride` apart.
-void LrnColumns(const float* x, float* y, int64_t n, int64_t stride, const LrnWindow& w) {
+void LrnColumns(const float* x, float* y, int64_t n, int64_t stride, const LrnWindow& w, LongLoop* loop) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto alpha = hn::Set(d, static_cast<float>(w.alpha));
@@ -33,7 +34,8 @@ void LrnColumns(const float* x, float* y, int64_t n, int64_t stride, const LrnWi
       std::memcpy(buffer, x + c * stride + i, static_cast<size_t>(m) * sizeof(float));
       return hn::Load(d, buffer);
     };
-    for (int64_t c = 0; c < w.channels; ++c) {
+    const int64_t taps = 1 + HWY_MIN(w.channels, w.before) + HWY_MIN(w.channels, w.after);
+    for (int64_t c = 0; c < w.channels && loop->goes_on(taps); ++c) {
       auto sum = hn::Zero(d);
       for (int64_t k = HWY_MAX(0, c - w.before); k <= HWY_MIN(w.channels - 1, c + w.after); ++k) {
         const auto v = load(k);
@@ -92,15 +94,16 @@ class Lrn final : public Kernel {
     const int64_t pieces = (spatial_ + width - 1) / width;
     const int64_t grain = std::max<int64_t>(1, 2048 / std::max<int64_t>(1, width * window_.channels));
     context.pool->parallel_for(batch_ * pieces, grain, [&](int64_t begin, int64_t end, int worker) {
+      LongLoop loop;
       for (int64_t unit = begin; unit < end; ++unit) {
         const int64_t first = unit % pieces * width;
         const int64_t at = unit / pieces * window_.channels * spatial_ + first;
         if (dtype_ == DType::kF32) {
           HWY_DYNAMIC_DISPATCH(LrnColumns)
           (context.in[0]->as<float>() + at, context.out[0]->as<float>() + at, std::min(width, spatial_ - first),
-           spatial_, window_);
+           spatial_, window_, &loop);
         } else {
-          one_column(context, at, static_cast<double*>(context.workspace) + 2 * worker * window_.channels);
+          one_column(context, at, static_cast<double*>(context.workspace) + 2 * worker * window_.channels, &loop);
         }
       }
     });
@@ -108,12 +111,13 @@ class Lrn final : public Kernel {
 
  private:
   // Other types, in doubles: one pixel at a time.
-  void one_column(const RunContext& context, int64_t at, double* x) const {
+  void one_column(const RunContext& context, int64_t at, double* x, LongLoop* loop) const {
     const size_t size = dtype_size(dtype_);
     double* y = x + window_.channels;
     for (int64_t c = 0; c < window_.channels; ++c)
       convert(dtype_, offset(context.in[0]->data, at + c * spatial_, size), DType::kF64, x + c, 1);
-    for (int64_t c = 0; c < window_.channels; ++c) {
+    const int64_t taps = 1 + std::min(window_.channels, window_.before) + std::min(window_.channels, window_.after);
+    for (int64_t c = 0; c < window_.channels && loop->goes_on(taps); ++c) {
       double sum = 0;
       for (int64_t k = std::max<int64_t>(0, c - window_.before); k <= std::min(window_.channels - 1, c + window_.after);
            ++k)

@@ -195,6 +195,9 @@ Status infer_max_pool(InferContext& c) { return infer_pool(c, false); }
 Status infer_average_pool(InferContext& c) { return infer_pool(c, true); }
 
 constexpr int64_t kMostColumns = 2048;  // of bytes, on the stack
+// Longer axes have no table of places, whose memory no limit would count; they are found again in each run.
+constexpr int64_t kMostPlaces = 1 << 14;
+constexpr int64_t kSomePlaces = 128;  // at once, of such an axis
 
 template <typename T>
 constexpr T kLeast = std::is_integral_v<T> ? std::numeric_limits<T>::lowest() : -std::numeric_limits<T>::infinity();
@@ -243,14 +246,19 @@ class Pool final : public Kernel {
     images_ = x[0];
     channels_ = x[1];
     planes_ = x[0] * (packed_ ? (x[1] + lanes_ - 1) / lanes_ : x[1]);
-    taps_ = w_.kernel[0] * w_.kernel[1] * w_.kernel[2];
+    // Of taps in the padding there may be any number; none of them is looked at.
+    constexpr int64_t kMostTaps = 1 << 30;
+    taps_ = 1;
+    for (size_t i = 0; i < 3; ++i) taps_ = std::min(kMostTaps, taps_ * (std::min(w_.kernel[i] - 1, in_[i]) + 1));
     for (size_t i = 0; i < 3; ++i) {
       places_[i].clear();
-      for (int64_t o = 0; o < out_[i] && planes_ > 0; ++o) places_[i].push_back(place(i, o));
+      for (int64_t o = 0; o < out_[i] && out_[i] <= kMostPlaces && planes_ > 0; ++o) places_[i].push_back(place(i, o));
     }
     // Large windows that overlap: first the maxima of columns, which the windows of a row then share.
-    const int64_t apart = in_[2] * (w_.kernel[1] + 1) + out_[2] * w_.kernel[2];
-    by_columns_ = packed_ && !mean_ && apart < out_[2] * w_.kernel[1] * w_.kernel[2];
+    const auto number = [](int64_t n) { return static_cast<double>(n); };
+    const double joint = number(out_[2]) * number(w_.kernel[2]);
+    const double apart = number(in_[2]) * number(w_.kernel[1] + 1) + joint;
+    by_columns_ = packed_ && !mean_ && apart < joint * number(w_.kernel[1]);
     if (by_columns_) *workspace = std::max(1, node.threads) * line_floats() * 4;
     return ok();
   }
@@ -292,9 +300,13 @@ class Pool final : public Kernel {
     return {taps == 0 ? 0 : start + inside.begin * dilation, taps, counted.end - counted.begin};
   }
 
+  PoolPlace place_at(size_t axis, int64_t at) const {
+    return places_[axis].empty() ? place(axis, at) : places_[axis][static_cast<size_t>(at)];
+  }
+
   // The places of a window along the three axes.
   struct Place {
-    const PoolPlace &z, &y, &x;
+    PoolPlace z, y, x;
     int64_t divisor() const { return z.counted * y.counted * x.counted; }
   };
 
@@ -303,8 +315,7 @@ class Pool final : public Kernel {
   // `columns` has room for a row of the input where maxima of columns come first.
   void run_line(const RunContext& context, int64_t line, float* columns) const {
     const int64_t plane = line / out_[1] / out_[0];
-    const PoolPlace& y = places_[1][static_cast<size_t>(line % out_[1])];
-    const PoolPlace& z = places_[0][static_cast<size_t>(line / out_[1] % out_[0])];
+    const PoolPlace y = place_at(1, line % out_[1]), z = place_at(0, line / out_[1] % out_[0]);
     if (packed_) {
       const float* in = context.in[0]->as<float>() + (plane * in_[1] + y.first) * in_[2] * lanes_;
       float* out = context.out[0]->as<float>() + line * out_[2] * lanes_;
@@ -316,11 +327,19 @@ class Pool final : public Kernel {
         row = 0;
       }
       // Some pixels of huge windows at a time.
-      const int64_t some = std::max<int64_t>(1, kLongTaps / (1 + rows * w_.kernel[2]));
+      const bool table = !places_[2].empty();
+      const int64_t fits = std::max<int64_t>(1, kLongTaps / (1 + rows * w_.kernel[2]));
+      const int64_t some = table ? fits : std::min(fits, kSomePlaces);
+      PoolPlace found[kSomePlaces];
       LongLoop loop;
-      for (int64_t x = 0; x < out_[2] && loop.goes_on(kLongTaps); x += some) HWY_DYNAMIC_DISPATCH(pool_line)
-      (places_[2].data() + x, std::min(some, out_[2] - x), in, rows, row, w_.dilation[2] * lanes_, y.counted, mean_,
-       out + x * lanes_);
+      for (int64_t x = 0; x < out_[2] && loop.goes_on(table ? kLongTaps : some * (8 + rows * w_.kernel[2]));
+           x += some) {
+        const int64_t n = std::min(some, out_[2] - x);
+        const PoolPlace* places = table ? places_[2].data() + x : found;
+        for (int64_t k = 0; k < n && !table; ++k) found[k] = place(2, x + k);
+        HWY_DYNAMIC_DISPATCH(pool_line)
+        (places, n, in, rows, row, w_.dilation[2] * lanes_, y.counted, mean_, out + x * lanes_);
+      }
     }
     const bool indices = !mean_ && context.out.size() > 1 && context.out[1] != nullptr;
     if (packed_ && !indices) return;
@@ -331,7 +350,7 @@ class Pool final : public Kernel {
     }
     LongLoop loop;
     for (int64_t x = 0; x < out_[2] && loop.goes_on(4 * taps_); ++x) {
-      const Place p = {z, y, places_[2][static_cast<size_t>(x)]};
+      const Place p = {z, y, place_at(2, x)};
       if (packed_) {
         find_indices(context, plane, p, line * out_[2] + x);
       } else {
@@ -362,7 +381,7 @@ class Pool final : public Kernel {
     for (int64_t k = 1; k < w_.kernel[2] && span < n; ++k) raise(columns + k * w_.dilation[2], n - span, windows);
     int8_t* out = context.out[0]->as<int8_t>() + line * out_[2];
     for (int64_t x = 0; x < out_[2]; ++x) {
-      const PoolPlace& p = places_[2][static_cast<size_t>(x)];
+      const PoolPlace p = place_at(2, x);
       int8_t best = p.taps == 0 ? least : windows[p.first];
       if (p.taps < w_.kernel[2] && p.taps > 0) {  // at an end
         best = columns[p.first];
@@ -429,7 +448,7 @@ class Pool final : public Kernel {
   bool mean_, packed_ = false, include_pad_ = false, by_columns_ = false;
   Window w_;
   std::array<int64_t, 3> in_{}, out_{};
-  std::array<std::vector<PoolPlace>, 3> places_;  // of each output position along an axis
+  std::array<std::vector<PoolPlace>, 3> places_;  // of each output position along an axis; empty for long ones
   int64_t lanes_ = 1, images_ = 1, channels_ = 0, planes_ = 0, taps_ = 1;
 };
 

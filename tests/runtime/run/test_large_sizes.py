@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,3 +91,36 @@ def test_an_operand_of_attention_that_is_moved_thousands_of_times() -> None:
     finally:
         threading.stack_size(before)
     np.testing.assert_allclose(got, ones, rtol=1e-6)
+
+
+def test_more_windows_than_have_a_table() -> None:
+    """Of packed channels, of bytes, and with places."""
+    n = (1 << 14) + 77
+    x = np.random.default_rng(3).standard_normal((1, 3, n)).astype(np.float32)
+    window: dict[str, Any] = {"kernel": (3,), "strides": (1,), "pads": (1, 1), "dilations": (1,)}
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1)), constant_values=-np.inf)
+    rows = np.stack([padded[..., :-2], padded[..., 1:-1], padded[..., 2:]])
+    np.testing.assert_array_equal(run(lambda b, x: b.MaxPool(x, **window), x), rows.max(0))
+    places = run(lambda b, x: b.node("MaxPool", [x], window, 2).outputs[1], x)
+    np.testing.assert_array_equal(places, rows.argmax(0) - 1 + np.arange(3 * n).reshape(x.shape))
+    numbers = (x * 40).astype(np.int8)
+    small = np.pad(numbers, ((0, 0), (0, 0), (1, 1)), constant_values=-128)
+    wanted = np.maximum(np.maximum(small[..., :-2], small[..., 1:-1]), small[..., 2:])
+    np.testing.assert_array_equal(run(lambda b, x: b.MaxPool(x, **window), numbers), wanted)
+    mean = run(lambda b, x: b.AveragePool(x, **window), x)
+    np.testing.assert_allclose(mean[..., 1:-1], rows.mean(0)[..., 1:-1], atol=1e-6)
+
+
+@pytest.mark.slow
+def test_windows_by_the_million_take_no_memory(tmp_path: Path) -> None:
+    """A table of them had 24 bytes for each, which no limit counted: 2 GB for a file of 1 kB."""
+    graph = Graph()
+    b = Builder(graph)
+    x = b.Tile(graph.add_param(TensorType(DType.U8, (1, 1, 1))), np.array([1, 1, 1 << 26]))
+    y = b.MaxPool(x, kernel=(1,), strides=(1,), pads=(0, 0), dilations=(1,))
+    graph.outputs = [b.Gather(y, np.array(5), axis=2)]
+    path = tmp_path / "windows.mnn"
+    path.write_bytes(encode(model_of(graph)))
+    worker = Path(__file__).parents[1] / "open_worker.py"
+    done = subprocess.run([sys.executable, str(worker), str(path)], capture_output=True, text=True, check=True)
+    assert int(done.stdout.splitlines()[-1]) < 1 << 30

@@ -56,6 +56,11 @@ LONG = {
         lambda b, x: b.LpPool(x, kernel=(200_000,), strides=(1,), pads=(0, 0), dilations=(1,)),
         [ones(1, 1, 1_000_000)],
     ),
+    "LRN": (lambda b, x: b.LRN(x, size=1 << 21), [ones(1, 1 << 20, 1, 1)]),
+    "LRN in doubles": (
+        lambda b, x: b.LRN(b.Cast(x, to=DType.F64), size=1 << 21),
+        [ones(1, 1 << 20, 1, 1)],
+    ),
     "RoiAlign of few regions": (
         lambda b, x, r: b.RoiAlign(x, r, np.array([0]), output_height=1 << 16, output_width=1, sampling_ratio=1 << 16),
         [ones(1, 1, 4, 4), ones(1, 4) * np.float32(3)],
