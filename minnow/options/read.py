@@ -112,8 +112,8 @@ class GraphOptions(InputOptions):
     )
     custom_ops: bool = option(
         False,
-        "Keep unknown operators of ONNX models by name, for a runtime with a plugin for them. Minnow's engine refuses "
-        "such a file, so it is not verified.",
+        "Keep unknown operators of ONNX models by name, for another runtime with a plugin for them. Minnow's engine "
+        "refuses such a file, so it is not verified: for this engine there is --op-plugin.",
     )
     op_plugins: Sequence[str] = option(
         (),
