@@ -48,6 +48,19 @@ def ops(names: str, precision: int = 0) -> str:
     return OPS.format(names=repr(names.split()) if names else "OPS", precision=precision)
 
 
+LAYERS = """
+import minnow
+from minnow.schema.mnn import encode
+from tests.kernels.gpu.test_vulkan_layers import network
+from tests.runtime.engine_oracle import model_of, run
+
+graph, inputs = network()
+for precision in ("high", "low"):
+    session = minnow.load(encode(model_of(graph)), device="vulkan", precision=precision)
+    for _ in range(4):
+        run(session, inputs)
+"""
+
 DEVICES = {
     "memory of its own": {"SHIM_DISCRETE": "1"},
     "no small types": {"SHIM_LACKS": "small"},
@@ -209,13 +222,13 @@ def test_a_cache_that_was_damaged_is_made_again(kind: str, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["model", "precision high", "precision low"])
+@pytest.mark.parametrize("what", ["model", "layers", "precision high", "precision low"])
 def test_the_validation_layer_finds_nothing(what: str, tmp_path: Path) -> None:
     if not LAYER.exists():
         pytest.skip("needs the validation layer (Debian: vulkan-validationlayers)")
     code = MODEL.format(folder=tmp_path) if what == "model" else ops("", 2 if "low" in what else 0)
     done = run(
-        code,
+        code if what != "layers" else LAYERS,
         tmp_path,
         VK_INSTANCE_LAYERS="VK_LAYER_KHRONOS_validation",
         VK_LAYER_ENABLES="VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT",
