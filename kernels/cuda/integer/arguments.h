@@ -4,9 +4,6 @@
 
 #include <cstdint>
 
-#include "kernels/core/dtype.h"
-#include "kernels/cuda/activation.h"
-
 namespace minnow::cuda {
 
 // What becomes of a sum. Arrays have a number for each column, up to a multiple of 8, or are null.
@@ -15,7 +12,6 @@ struct IntegerEnding {
     kSum,         // as it is
     kFixedPoint,  // Requantize by `factor` and `shift`
     kFactor,      // times `scale`, rounded, plus `zero`
-    kFloat,       // times `scale` and *step, plus `offset` and the residual, through the activation: f32
   };
   int32_t kind = kSum;
   int32_t bytes = 4;                // of an element of y
@@ -27,10 +23,6 @@ struct IntegerEnding {
   const int32_t* factor = nullptr;
   const int32_t* shift = nullptr;
   const float* scale = nullptr;
-  const float* step = nullptr;  // one number
-  const float* offset = nullptr;
-  const float* residual = nullptr;  // addressed as y
-  Activation activation;
   int32_t zero = 0, least = 0, most = 0;
   // Then, of results that are bytes, `table`; then `own` of it plus `terms` of `other`, by sum_factor and sum_shift;
   // then `last`. Tables have 256 numbers, in the order of bytes without a sign.

@@ -99,18 +99,6 @@ __device__ __forceinline__ void finish_eight(const IntegerEnding& end, int64_t b
 #pragma unroll
     for (int i = 0; i < 8; ++i)
       v[i] = rounded(__fmul_rn(static_cast<float>(v[i]), end.scale[column + i]), end.zero, end.least, end.most);
-  } else if (end.kind == IntegerEnding::kFloat) {
-    const float step = *end.step;
-    float f[8];
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      f[i] = __fmul_rn(static_cast<float>(v[i]), __fmul_rn(step, end.scale[column + i]));
-      if (end.offset != nullptr) f[i] = __fadd_rn(f[i], end.offset[column + i]);
-      if (end.residual != nullptr && i < left) f[i] += end.residual[at + i];
-    }
-    activate<true>(f, end.activation);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) v[i] = __float_as_int(f[i]);
   }
   if (end.table != nullptr) {
 #pragma unroll

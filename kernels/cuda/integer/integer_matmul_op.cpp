@@ -1,9 +1,7 @@
-// MatMulInteger, QuantizedMatMul and DynamicLinear on tensor cores.
+// MatMulInteger and QuantizedMatMul on tensor cores.
 #include <algorithm>
 
-#include "kernels/cuda/integer/integer_elements.h"
 #include "kernels/cuda/integer/integer_layer.h"
-#include "kernels/cuda/read_activation.h"
 
 namespace minnow::cuda {
 namespace {
@@ -12,7 +10,7 @@ int number(int64_t v) { return static_cast<int>(v); }
 constexpr int64_t kAlign = 256;
 
 // The product of rows of bytes with one matrix, or of as many matrices with as many.
-class IntegerMatMulKernel : public IntegerLayerKernel {
+class IntegerMatMulKernel final : public IntegerLayerKernel {
  public:
   bool reads(int i) const override {
     return i == kLeft || i == kTerm || (i == kLeftZero && !has_x_zero_) || (turns_ && (i == kRight || i == kRightZero));
@@ -30,7 +28,7 @@ class IntegerMatMulKernel : public IntegerLayerKernel {
     if (turns_) {
       MINNOW_RETURN_IF_ERROR(turn(node));
     } else {
-      MINNOW_RETURN_IF_ERROR(pack(node, kRight, constant_of(node, kRightZero)));
+      MINNOW_RETURN_IF_ERROR(pack(node));
     }
     MINNOW_RETURN_IF_ERROR(find_configs(node));
     *workspace = padded_bytes_ + turned_bytes_;
@@ -71,7 +69,7 @@ class IntegerMatMulKernel : public IntegerLayerKernel {
     return multiply(stream, a);
   }
 
- protected:
+ private:
   // Rows of x that are not aligned are copied into others that are.
   void set_sizes(const Shape& a, const Shape& b) {
     IntegerArguments& s = product_.a;
@@ -99,31 +97,26 @@ class IntegerMatMulKernel : public IntegerLayerKernel {
   }
 
   // Constant weights [k, n], and what is added to the sums.
-  Status pack(const NodeContext& node, size_t right, const Tensor* zero) {
+  Status pack(const NodeContext& node) {
     const IntegerArguments& s = product_.a;
-    const std::vector<int> w = host_bytes(*constant_of(node, right));
+    const std::vector<int> w = host_bytes(*constant_of(node, kRight));
     const size_t n = static_cast<size_t>(s.N), k = static_cast<size_t>(s.C), depth = static_cast<size_t>(s.depth);
-    weights_.make(node, {right}, "integer_columns", static_cast<int64_t>(n * depth), [&](void* to) {
+    weights_.make(node, {kRight}, "integer_columns", static_cast<int64_t>(n * depth), [&](void* to) {
       int8_t* packed = static_cast<int8_t*>(to);
       std::fill(packed, packed + n * depth, int8_t{0});
       for (size_t i = 0; i < k; ++i)
         for (size_t j = 0; j < n; ++j) packed[j * depth + i] = static_cast<int8_t>(w[i * n + j]);
     });
-    std::vector<int> sums(n), zeros(n, node.in[right]->dtype == DType::kU8 ? -128 : 0);
+    std::vector<int> sums(n), zeros(n, node.in[kRight]->dtype == DType::kU8 ? -128 : 0);
     for (size_t i = 0; i < k; ++i)
       for (size_t j = 0; j < n; ++j) sums[j] += w[i * n + j];
-    if (zero != nullptr) {
+    if (const Tensor* zero = constant_of(node, kRightZero); zero != nullptr) {
       const std::vector<int> given = host_bytes(*zero);
       for (size_t j = 0; j < n; ++j) zeros[j] = given[given.size() == 1 ? 0 : j];
     }
     return add_corrections(node, sums, zeros, s.C);
   }
 
-  Packed weights_;
-  bool pads_ = false, turns_ = false;
-  int64_t padded_bytes_ = 0, turned_bytes_ = 0;
-
- private:
   // What is only there while the network runs.
   Status turn(const NodeContext& node) {
     const IntegerArguments& s = product_.a;
@@ -178,6 +171,9 @@ class IntegerMatMulKernel : public IntegerLayerKernel {
     return ok();
   }
 
+  Packed weights_;
+  bool pads_ = false, turns_ = false;
+  int64_t padded_bytes_ = 0, turned_bytes_ = 0;
   TurnedWeights turn_;
   bool has_zeros_ = false;
   gpu::Uploaded x_zero_at_;
@@ -204,102 +200,11 @@ bool supports_matmul(const NodeContext& node, std::string* why) {
   return false;
 }
 
-// The layer whose input is quantized by its own range.
-class DynamicLinearKernel final : public IntegerMatMulKernel {
- public:
-  enum Input : size_t { kX, kW, kBias, kResidual, kScale, kZero };
-  bool reads(int i) const override { return i == kX || i == kResidual; }
-
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
-    product_ = IntegerProduct();
-    set_sizes(node.in[kX]->shape, node.in[kW]->shape);
-    IntegerArguments& s = product_.a;
-    s.pixel = number(round_up(s.C, 16));
-    s.x_batch = int64_t{s.M} * s.pixel;
-    product_.chunk = 16;
-    s.flip = 0x80808080u;
-    has_x_zero_ = false;
-    IntegerEnding& end = s.end;
-    end.kind = IntegerEnding::kFloat;
-    end.bytes = 4;
-    MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &end.activation));
-    steps_ = static_cast<int>(node.attrs.i("steps"));
-    // There is no integer bias: the fields of the other ops must not be read.
-    NodeContext weights = node;
-    weights.in.resize(2);
-    weights.constant.resize(2);
-    MINNOW_RETURN_IF_ERROR(pack(weights, kW, constant_of(node, kZero)));
-    gpu::Device& device = gpu::device_of(node);
-    MINNOW_RETURN_IF_ERROR(scale_.make(device, host_factors(*constant_of(node, kScale), s.N)));
-    end.scale = static_cast<const float*>(scale_.data());
-    if (const Tensor* bias = constant_of(node, kBias); bias != nullptr) {
-      MINNOW_RETURN_IF_ERROR(offset_.make(device, host_factors(*bias, s.N)));
-      end.offset = static_cast<const float*>(offset_.data());
-    }
-    MINNOW_RETURN_IF_ERROR(find_configs(node));
-    parts_ = round_up(int64_t{s.M} * s.pixel, kAlign);
-    *workspace = parts_ + 2 * kRangeParts * 4 + 2 * kAlign;
-    return ok();
-  }
-
-  Status enqueue(const RunContext& context, gpu::Stream& stream) override {
-    const Target target = target_of(stream);
-    IntegerArguments a = product_.a;
-    char* space = static_cast<char*>(context.workspace);
-    QuantizeByRange q;
-    q.rows = a.M, q.columns = a.C, q.padded = a.pixel;
-    q.steps = steps_;
-    q.x = static_cast<const float*>(context.in[kX]->data);
-    q.y = reinterpret_cast<uint8_t*>(space);
-    q.parts = reinterpret_cast<float*>(space + parts_);
-    q.scale = q.parts + 2 * kRangeParts;
-    q.zero = reinterpret_cast<uint8_t*>(q.scale) + kAlign;
-    MINNOW_RETURN_IF_ERROR(check(quantize_by_range(q, target), "to quantize"));
-    a.x = q.y;
-    a.w = weights_.as<int8_t>();
-    a.end.step = q.scale;
-    a.end.y = context.out[0]->data;
-    a.end.residual = static_cast<const float*>(data_of(context, kResidual));
-    a.end.x_zero = q.zero;
-    return multiply(stream, a);
-  }
-
- private:
-  gpu::Uploaded offset_;
-  int steps_ = 0;
-  int64_t parts_ = 0;
-};
-
-bool supports_dynamic_linear(const NodeContext& node, std::string* why) {
-  using In = DynamicLinearKernel::Input;
-  const TensorType& x = *node.in[In::kX];
-  const auto constant = [&](size_t i) { return !has_input(node, i) || constant_of(node, i) != nullptr; };
-  if (node.precision == Precision::kLow || x.dtype != DType::kF32) {
-    *why = "does not quantize in precision \"low\", in which it would round twice";
-  } else if (constant_of(node, In::kW) == nullptr || !constant(In::kBias) || !constant(In::kScale) ||
-             !constant(In::kZero)) {
-    *why = "takes constant weights";
-  } else if (x.shape.rank() < 1 || x.count() == 0 || node.out[0]->count() == 0) {
-    *why = "computes nothing of no elements";
-  } else if (has_input(node, In::kResidual) && node.in[In::kResidual]->shape != node.out[0]->shape) {
-    *why = "takes a residual of the shape of the result";
-  } else if (x.count() * 2 >= int64_t{1} << 31 || node.out[0]->count() >= int64_t{1} << 31) {
-    *why = "computes tensors of less than 2^30 elements";
-  } else {
-    return true;
-  }
-  return false;
-}
-
-template <class Kind>
-std::unique_ptr<Kernel> create(const NodeContext&) {
-  return std::make_unique<Kind>();
-}
+std::unique_ptr<Kernel> create(const NodeContext&) { return std::make_unique<IntegerMatMulKernel>(); }
 
 }  // namespace
 
-MINNOW_CUDA_KERNEL("MatMulInteger", create<IntegerMatMulKernel>, supports_matmul);
-MINNOW_CUDA_KERNEL("QuantizedMatMul", create<IntegerMatMulKernel>, supports_matmul);
-MINNOW_CUDA_KERNEL("DynamicLinear", create<DynamicLinearKernel>, supports_dynamic_linear);
+MINNOW_CUDA_KERNEL("MatMulInteger", create, supports_matmul);
+MINNOW_CUDA_KERNEL("QuantizedMatMul", create, supports_matmul);
 
 }  // namespace minnow::cuda
