@@ -29,7 +29,8 @@ def weights(n: int, k: int, bits: int, block: int, offsets: bool) -> dict[str, o
     head = bytes([2]) + np.array([rows, block], np.uint32).tobytes()
     table = bytes([2 * half % 256]) + np.arange(-half, half).astype(np.int8).tobytes()
     codes = RNG.integers(0, 256, n * k * bits // 8, dtype=np.uint8).tobytes()
-    scale = (RNG.uniform(0.5, 1.5, rows) * 1.7 / half / np.sqrt(k)).astype(np.float32)
+    # Of 2 and 3 bits the codes' mean is not near 0, and sums of rows would overflow float16.
+    scale = (RNG.uniform(0.5, 1.5, rows) * (1.7 if bits > 3 else 0.4) / half / np.sqrt(k)).astype(np.float32)
     alpha = np.stack([-half * scale * 0.9, scale], 1).reshape(-1).astype(np.float32) if offsets else scale
     return {"type": 1, "buffer": np.frombuffer(head + table + codes, np.int8), "aMaxOrBits": bits, "quantScale": 1.0,
             "aMin": -half if offsets else 0, "readType": rows if offsets else 0, "shapeInt32": True,
