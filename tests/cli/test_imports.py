@@ -46,9 +46,12 @@ def test_nothing_big_is_imported_for_help() -> None:
     assert not within(modules, "minnow.options"), "flags are made when a command needs them"
 
 
-@pytest.mark.parametrize("command", ["convert", "check", "inspect", "optimize", "run", "verify", "benchmark", "report"])
+@pytest.mark.parametrize(
+    "command", ["convert", "check", "inspect", "optimize", "quantize", "run", "verify", "benchmark", "report"]
+)
 def test_nothing_big_is_imported_for_a_missing_file(command: str, tmp_path: Path) -> None:
-    rest = {"optimize": ["-o", str(tmp_path / "new.mnn")], "verify": [str(EXAMPLE)]}.get(command, [])
+    output = ["-o", str(tmp_path / "new.mnn")]
+    rest = {"optimize": output, "quantize": output, "verify": [str(EXAMPLE)]}.get(command, [])
     code, modules = started(command, str(tmp_path / "missing.onnx"), *rest)
     assert code == 6
     assert not within(

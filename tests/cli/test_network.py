@@ -47,6 +47,7 @@ COMMANDS = {
     "inspect": ["inspect", "digits.mnn"],
     "inspect source": ["inspect", "digits.onnx"],
     "optimize": ["optimize", "digits.mnn", "-o", "made.mnn"],
+    "quantize": ["quantize", "digits.mnn", "-o", "made.mnn"],
     "report": ["report", "digits.mnn", "digits.onnx", "-o", "report.html"],
     "ops": ["ops"],
     "ci": ["ci", "--config", "plan.toml"],

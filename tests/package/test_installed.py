@@ -64,6 +64,7 @@ COMMANDS = [
     ["ops", "--passes"],
     ["completion", "bash"],
     ["optimize", "digits.mnn", "-o", "small.mnn"],
+    ["quantize", "digits.onnx", "-o", "few.mnn", "--weights", "int4"],
     ["benchmark", "digits.mnn", "--runs", "5"],
     ["benchmark", "digits.mnn", "--runs", "5", "--profile"],
     ["benchmark", "digits.mnn", "--compare-python", sys.executable, "--starts", "6", "--runs", "12"],
