@@ -15,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from minnow.convert import Report, convert
+from minnow.metric import metric_of
 from minnow.optimizer.quantize.choice import Rung, moves_of, reasons_of, rungs_of, undone, uniform, widths_after
 from minnow.optimizer.quantize.compress import BRAIN, FLOAT, HALF, Compressor, LayerResult, Recipe, Width
 from minnow.options.quantize import QuantizeOptions, parsed_drop, parsed_size
 from minnow.options.run import RunOptions
 from minnow.options.signature import takes
 from minnow.report.quantization import Quantization, Similarity, Speed
+from minnow.report.similarity import similarities
 from minnow.runtime.verify.weights import QUANTIZED
 from minnow.schema.errors import BudgetError, MinnowError, StoppedError, UnsupportedError, UsageError
 from minnow.schema.notice import Notice
@@ -48,8 +50,6 @@ _PROBED = 4
 _PROBES = 2
 """Inputs that a layer alone is measured with."""
 _LEAST_NOISE = 1e-16
-_MOST_DB = 300.0
-"""Errors of outputs that are nothing but error."""
 
 
 @takes(QuantizeOptions)
@@ -545,66 +545,3 @@ def _named(compressor: Compressor) -> Model:
             name += "_"
         value.name = name
     return compressor.model
-
-
-_FAR = Similarity(-_MOST_DB, 0.0, 1.0)
-
-
-def similarities(wanted: Sequence[Mapping[str, Array]], got: Sequence[Mapping[str, Array]]) -> dict[str, Similarity]:
-    """How near outputs are to those that are wanted, by name; each list has the outputs of all runs."""
-    found = {}
-    for name in wanted[0] if wanted else ():
-        a = [np.asarray(w[name]) for w in wanted if name in w]
-        b = [np.asarray(g[name]) for g in got if name in g]
-        if len(a) != len(b) or any(x.shape != y.shape for x, y in zip(a, b, strict=True)):
-            found[name] = _FAR
-        else:
-            found[name] = _similarity(*(np.concatenate([x.reshape(-1) for x in xs]) for xs in (a, b)))
-    return found
-
-
-def _similarity(want: Array, got: Array) -> Similarity:
-    is_float = want.dtype.kind not in "iub"
-    same = float(np.mean(want == got)) if want.size else 1.0
-    x, y = want.astype(np.float64), got.astype(np.float64)
-    finite = np.isfinite(x)
-    if not np.isfinite(y[finite]).all():
-        return _FAR
-    x, y = x[finite], y[finite]
-    error, power = float(np.square(y - x).sum()), float(np.square(x).sum())
-    largest = float(np.abs(y - x).max(initial=0))
-    size = float(np.abs(x).max(initial=0))
-    sqnr = None if error == 0 else -_MOST_DB if power == 0 else float(10 * np.log10(power / error))
-    norms = np.sqrt(power * float(np.square(y).sum()))
-    cosine = 1.0 if error == 0 else float(x @ y) / norms if norms else 0.0
-    return Similarity(sqnr, float(cosine) if is_float else same, largest / size if size else float(largest > 0))
-
-
-def metric_of(text: str) -> Callable[[Session], float]:
-    """The user's function. Raises UsageError if there is none."""
-    from runpy import run_path
-
-    path, _, name = text.rpartition(":")
-    if not path or not Path(path).is_file():
-        raise UsageError(f"there is no file '{path or text}'", hint="metric is FILE.py:FUNCTION", where="metric")
-    try:
-        function = run_path(path).get(name)
-    except Exception as e:
-        raise UsageError("the file of the metric does not run", where=path, why=f"{type(e).__name__}: {e}") from e
-    if not callable(function):
-        raise UsageError(f"the file has no function '{name}'", where=path)
-
-    def call(session: Session) -> float:
-        try:
-            score = float(function(session))
-        except MinnowError:
-            raise
-        except Exception as e:
-            raise UsageError(f"the metric '{name}' fails", where=path, why=f"{type(e).__name__}: {e}") from e
-        if not np.isfinite(score):
-            raise UsageError(
-                f"the metric '{name}' gives {score}", where=path, hint="a finite number, larger being better"
-            )
-        return score
-
-    return call

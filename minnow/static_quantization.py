@@ -15,11 +15,13 @@ import numpy as np
 from minnow.calibrated_model import CalibratedModel, QuantizedModel, errors, outputs_of
 from minnow.calibration_data import Inputs, calibration_inputs, synthetic_inputs
 from minnow.convert import Report, convert_file
+from minnow.metric import metric_of
 from minnow.optimizer.quantize.activations import unique_names
 from minnow.options.quantize import QuantizeOptions, parsed_drop
 from minnow.options.run import RunOptions
-from minnow.quantize import limit_text, metric_of, similarities, speed_of
+from minnow.quantize import limit_text, speed_of
 from minnow.report.calibration import Calibrated, CalibratedLayer
+from minnow.report.similarity import similarities
 from minnow.runtime.verify.weights import QUANTIZED
 from minnow.schema.errors import BudgetError, MinnowError, StoppedError, UnsupportedError
 from minnow.schema.notice import Notice

@@ -21,11 +21,13 @@ class Similarity:
         sqnr_db: power of the output divided by that of the error, in dB; None without an error.
         cosine: of output and float output; for integers, the share of equal elements.
         largest: the largest error, as a fraction of the output's largest magnitude.
+        integer: the output is no float.
     """
 
     sqnr_db: float | None
     cosine: float
     largest: float
+    integer: bool = False
 
 
 @dataclass
@@ -142,6 +144,9 @@ def totals(done: Quantization) -> list[str]:
         f"file: {done.before_bytes} -> {done.after_bytes} bytes ({share:.0%})",
     ]
     for name, near in done.outputs.items():
+        if near.integer:
+            rows.append(f"output {name}: {near.cosine:.2%} of the elements are equal")
+            continue
         sqnr = "no error" if near.sqnr_db is None else f"SQNR {near.sqnr_db:.1f} dB"
         rows.append(
             f"output {name}: {sqnr}, cosine {near.cosine:.6f}, largest error {near.largest:.2g} of its magnitude"

@@ -283,7 +283,7 @@ class Compressor:
         if wanted_block and not blocked:
             notes.append(f"no blocks of {wanted_block}: one scale for each output channel")
         if own.half_scales and result.scale_bits == 32:
-            notes.append("scales in 32 bits: float16 does not have numbers as small")
+            notes.append("scales in 32 bits: they are beyond the range of float16")
         if made.bits != width:
             notes.append(f"{made.bits} bits: packed bytes hold codes of 2, 4 or 8")
         result.why = "; ".join(notes)

@@ -212,6 +212,19 @@ def test_python_and_the_command_line_write_the_same(network: Path, tmp_path: Pat
         minnow.quantize(network, output=tmp_path / "c.mnn", weights="int9")  # type: ignore[arg-type]
 
 
+def test_of_integers_the_equal_ones_count(tmp_path: Path, capsys: Any) -> None:
+    weight = np.random.default_rng(0).standard_normal((64, 16)).astype(np.float32)
+    model = onnx.load(matrix(tmp_path / "m.onnx", weight))
+    model.graph.node.append(helper.make_node("ArgMax", ["y"], ["best"], axis=1))
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_tensor_value_info("best", TensorProto.INT64, None))
+    onnx.save(model, tmp_path / "m.onnx")
+    assert quantize(tmp_path / "m.onnx", tmp_path / "q.mnn", "--weights", "int2") == 0
+    assert "of the elements are equal" in capsys.readouterr().out
+    assert quantize(tmp_path / "m.onnx", tmp_path / "q.mnn", "--max-drop", "0%", "--format", "json") == 0
+    assert reported(capsys)["quantization"]["outputs"]["best"]["cosine"] == 1
+
+
 @pytest.mark.slow
 def test_latency_and_memory_are_measured(network: Path, tmp_path: Path, capsys: Any) -> None:
     assert run_cli(["quantize", str(network), "-o", str(tmp_path / "q.mnn"), "--format", "json"]) == 0
