@@ -146,7 +146,7 @@ def live_bytes(graph: Graph, inside: bool = False) -> Iterator[int]:
         live -= sum(_bytes(v) for v in node.outputs if not readers[v])
         for operand in node.inputs:
             held = None if operand is None else root.get(operand, operand)
-            if held is not None and not held.is_const:
+            if held in readers and not held.is_const:  # a body may read values of the graph around it
                 readers[held] -= 1
                 live -= _bytes(held) if not readers[held] else 0
 

@@ -165,7 +165,10 @@ def _halves(net: Mapping[str, Any], metadata: dict[str, str]) -> Callable[[str, 
 
 
 def _tensor(row: Mapping[str, Any]) -> TensorType:
-    return TensorType(DType(row["dtype"]), None if row["shape"] is None else tuple(row["shape"]))
+    shape = row["shape"]
+    if shape is not None and not all(isinstance(d, (int, str)) for d in shape):
+        raise ValueError(f"a dimension of {shape} is no number and no name")
+    return TensorType(DType(row["dtype"]), None if shape is None else tuple(shape))
 
 
 def _roundings(table: Mapping[str, Any]) -> dict[int, Any]:

@@ -183,7 +183,7 @@ class _Writer:
         """The number of an enum's member, or of none; any other value as it is."""
         if field.kind in ("enum", "tag") and isinstance(value, str):
             if value not in self.known.codes[field.type]:
-                if value.isdecimal():  # of an op that the schema does not know, as it was read
+                if value.removeprefix("-").isdecimal():  # of an op that the schema does not know, as it was read
                     return int(value)
                 raise Fault(f"{field.type} has no member '{value:.80}'")
             return self.known.codes[field.type][value]

@@ -294,7 +294,8 @@ MADE: dict[str, Callable[[], bytes]] = {
 """What is too large to be kept, or easier to read as code."""
 
 
-SOUND = {"if_bomb_16", "if_bomb_40", "ifs_of_one_kind", "attention_of_no_heads", "nothing_reversed"}
+SOUND = {"if_bomb_16", "if_bomb_40", "ifs_of_one_kind", "attention_of_no_heads", "nothing_reversed",
+         "while_without_outputs"}  # fmt: skip
 """What looks endless, and is computed at once: branches that many nodes call with the same types are planned once."""
 
 

@@ -98,7 +98,9 @@ def _(b, x, split=None, *, axis=0, num_outputs=None, node):
     if is_known(split):
         sizes = ints(split)
         return b.Split(x, axis=axis, sizes=sizes, n_outputs=len(sizes))
-    return b.Split(x, split, axis=axis, n_outputs=len(node.outputs) if count(split) is None else count(split))
+    if count(split) not in (None, len(node.outputs)):
+        raise ModelError(f"Split has {len(node.outputs)} outputs, and {count(split)} sizes")
+    return b.Split(x, split, axis=axis, n_outputs=len(node.outputs))
 
 
 def _equally(b: Builder, x: Value, axis: int, node: Any, num_outputs: int | None = None) -> Any:

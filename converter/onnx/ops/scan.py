@@ -36,10 +36,18 @@ class _Body:
     backward: Sequence[bool]
 
 
+def _states(operands: Sequence[Value], scanned: int) -> int:
+    """How many operands of a Scan are states, which come before those that it scans."""
+    if not 0 < scanned <= len(operands):
+        raise ModelError(f"Scan has {len(operands)} operands, of which it should scan {scanned}")
+    return len(operands) - scanned
+
+
 @onnx.op("Scan", since=9)
 def _(b: Builder, *operands, body, num_scan_inputs, scan_input_axes=(), scan_input_directions=(), scan_output_axes=(),
       scan_output_directions=(), node):  # fmt: skip
-    states, scans = operands[: len(operands) - num_scan_inputs], operands[len(operands) - num_scan_inputs :]
+    n_states = _states(operands, num_scan_inputs)
+    states, scans = operands[:n_states], operands[n_states:]
     axes = [_axis(a, v.type) for a, v in zip(scan_input_axes or (0,) * len(scans), scans, strict=True)]
     slices = [_without(v.type, axis) for v, axis in zip(scans, axes, strict=True)]
     graph, captured = stable_body(node, body, (), [v.type for v in states], slices, 0)
@@ -63,7 +71,7 @@ def _(b: Builder, *operands, body, num_scan_inputs, scan_input_axes=(), scan_inp
 @onnx.op("Scan", until=8)
 def _(b: Builder, lens, *operands, body, directions=(), num_scan_inputs, node):
     """Samples share nothing: a loop over them, whose body is a Scan of one; what is shorter is filled up with zeros."""
-    n_states = len(operands) - num_scan_inputs
+    n_states = _states(operands, num_scan_inputs)
     samples = [_without(v.type, 0) for v in operands]
     slices = [_without(t, 0) for t in samples[n_states:]]
     graph, captured = stable_body(node, body, (), samples[:n_states], slices, 0)

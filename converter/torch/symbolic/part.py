@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -16,6 +17,7 @@ from minnow.converter.torch.symbolic.tensor import Number, Tensor, scatter_view
 from minnow.converter.torch.symbolic.view import Axis, Function, reshape, view
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import Value
+from minnow.schema.limit import add_bytes
 from minnow.schema.ops import Builder
 
 FAR = (1 << 63) - 1
@@ -387,6 +389,9 @@ def _(b, self, src, offset=0, dim1=0, dim2=1):
 def strided(b: Builder, x: Value, size: Any, stride: Any, offset: Any) -> Value:
     """The elements of x, which lie in order, at the places that sizes and strides say."""
     size, stride = known(size, "the size of `as_strided`"), known(stride, "a stride")
+    if any(n < 0 for n in size):
+        raise ModelError(f"`as_strided` with the size {tuple(size)}")
+    add_bytes(8 * math.prod(size))
     places = np.array(known(offset, "the offset") or 0, np.int64)
     for n, step in zip(size, stride, strict=True):
         places = places[..., None] + np.arange(n) * step

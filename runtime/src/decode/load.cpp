@@ -453,7 +453,7 @@ class Loader {
     mark(graph->outputs);
     for (Node& node : graph->nodes)
       for (int& v : node.out)
-        if (!node.calls.empty() && !read[static_cast<size_t>(v)]) v = -1;
+        if (v >= 0 && !node.calls.empty() && !read[static_cast<size_t>(v)]) v = -1;
   }
 
   void number_constants() {

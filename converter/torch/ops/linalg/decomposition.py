@@ -16,6 +16,7 @@ from minnow.converter.torch.ops.linalg.matrix import Batch, rounds, square, turn
 from minnow.converter.torch.symbolic.dtype import as_value
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Graph, TensorType, Value
+from minnow.schema.limit import add_bytes
 from minnow.schema.ops import Builder
 
 _ZERO, _ONE, _BELOW = np.array(0.0), np.array(1.0), np.array(-1.0)
@@ -289,7 +290,9 @@ def _product(b: Builder, x: Value, factors: Value, width: int | None = None) -> 
     given = Batch(b, x)
     count = static_dim(factors.type, -1, "the reflections")
     factors = given.flat(b, b.Unsqueeze(factors, axes=(rank(factors, "the factors"),)), count, 1)
-    start = given.each(b, np.eye(given.m, given.m if width is None else width))
+    columns = given.m if width is None else width
+    add_bytes(8 * given.m * columns)
+    start = given.each(b, np.eye(given.m, columns))
     return given, reflected(b, given, given.x, factors, count, start)
 
 
