@@ -43,6 +43,9 @@ below, `float` literals with `f`, local arrays of constant size, and:
     READ8, READ16, READ32        the bits of element i of a buffer, as uint, as if its elements had that size
     WRITE8, WRITE16, WRITE32
     READ64, WRITE64              as UINT2 with .x (lower) and .y;  UINT2_OF(x, y) makes one
+    GROUP_SUM(part, v);          the float v becomes the sum over the work-group, for all of its items; `part` is shared
+                                 memory of a float for each. In Vulkan by subgroups where the device has their sums
+    GROUP_MAX(part, v);          the same with the largest, where there is no NaN
     CLAIM(x, i, v)               writes v != 0 as 32 bits where there was 0, and is true for the one item that did so
     SIZE_OF(TYPE)                bytes of an element
     IS_FLOAT(TYPE)
@@ -231,6 +234,32 @@ def access(buffer: str, kind: str, int64: bool, small: bool) -> str:
     return text
 
 
+GROUPS = """
+#define GROUP_REDUCE(part, v, NEXT) { part[LOCAL] = v; \\
+  for (int s_ = GROUP / 2; s_ > 0; s_ /= 2) { \\
+    BARRIER; \\
+    if (LOCAL < s_) part[LOCAL] = NEXT(part[LOCAL], part[LOCAL + s_]); \\
+  } \\
+  BARRIER; v = part[0]; BARRIER; }
+#define ADD_(a, b) (a) + (b)
+#define LARGER_(a, b) MAXF(a, b)
+#define GROUP_SUM(part, v) GROUP_REDUCE(part, v, ADD_)
+#define GROUP_MAX(part, v) GROUP_REDUCE(part, v, LARGER_)
+"""
+
+SUBGROUPS = """
+#define GROUP_REDUCE(part, v, WITHIN, FIRST, NEXT) { v = WITHIN(v); \\
+  if (gl_SubgroupInvocationID == 0u) part[gl_SubgroupID] = v; \\
+  BARRIER; v = FIRST; \\
+  for (uint s_ = 0u; s_ < gl_NumSubgroups; ++s_) v = NEXT(v, part[s_]); \\
+  BARRIER; }
+#define ADD_(a, b) (a) + (b)
+#define LARGER_(a, b) MAXF(a, b)
+#define GROUP_SUM(part, v) GROUP_REDUCE(part, v, subgroupAdd, 0.0f, ADD_)
+#define GROUP_MAX(part, v) GROUP_REDUCE(part, v, subgroupMax, -INF, LARGER_)
+"""
+"""What needs the sums of subgroups, which a variant of a text has."""
+
 CALLS = """
 #define LOAD(b, i) LOAD_##b(i)
 #define LOAD_INT(b, i) LOAD_INT_##b(i)
@@ -309,7 +338,7 @@ def opencl(text: Text) -> str:
     constants = "".join(f", int {name}_constant" for name, _ in text.constants)
     lines = ["#ifdef ARGUMENTS"] + [f"#define {name} {name}_constant" for name, _ in text.constants]
     lines += [f"#define CONSTANTS {constants}", "#else", "#define CONSTANTS", "#endif"]
-    lines += [COMMON, OPENCL_HEAD, C_MATH, ACCESS, f"#define GROUP {text.group}", defines(text), CALLS]
+    lines += [COMMON, OPENCL_HEAD, C_MATH, ACCESS, f"#define GROUP {text.group}", defines(text), GROUPS, CALLS]
     lines += [access(b, kind, text.int64, True) for b, kind in text.buffers]
     lines += [text.functions]
     lines += [f"kernel __attribute__((reqd_work_group_size({text.group}, 1, 1)))"]
@@ -400,15 +429,15 @@ def functions(macros: str) -> str:
     return "\n".join(lines)
 
 
-def glsl(text: Text, small: bool) -> str:
-    """GLSL for Vulkan 1.1. `small`: with buffers of 8- and 16-bit elements."""
+def glsl(text: Text, small: bool, subgroups: bool = False) -> str:
+    """GLSL for Vulkan 1.1. `small`: with buffers of 8- and 16-bit elements; `subgroups`: with their sums."""
     lines = ["#version 450"]
     lines += ["#extension GL_EXT_control_flow_attributes : require"]
     if small:
         lines += [f"#extension GL_EXT_shader_{n}bit_storage : require" for n in (8, 16)]
     if text.int64:
         lines += ["#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require"]
-    if "subgroups" in text.features:
+    if subgroups or "subgroups" in text.features:
         lines += [f"#extension GL_KHR_shader_subgroup_{part} : require" for part in ("basic", "arithmetic")]
     if "matrices" in text.features:
         lines += ["#extension GL_KHR_memory_scope_semantics : require", "#extension GL_NV_cooperative_matrix : require"]
@@ -435,6 +464,7 @@ def glsl(text: Text, small: bool) -> str:
         lines += ["#define UINT2_OF_LONG(v) unpackUint2x32(uint64_t(v))"]
     lines += [defines(text)] + [f"shared {kind} {name}[{size}];" for kind, name, size in text.shared]
     lines += [COMMON, GLSL_HEAD, ACCESS, f"#define GROUP {text.group}", GLSL_CALLS]
+    lines += [SUBGROUPS if subgroups else GROUPS]
     if not small:  # nobody compiles a program of such elements then
         lines += [f"#undef {verb}{n}" for verb in ("READ", "WRITE") for n in (8, 16)]
         lines += [f"#define READ{n}(b, i) 0u" for n in (8, 16)] + [f"#define WRITE{n}(b, i, v)" for n in (8, 16)]
@@ -503,7 +533,7 @@ FN unsigned short float_to_half(float v) {
 
 
 def cuda_head() -> str:
-    return COMMON + CUDA_HEAD + C_MATH + ACCESS + CALLS
+    return COMMON + CUDA_HEAD + C_MATH + ACCESS + GROUPS + CALLS
 
 
 def cuda(text: Text, specialized: bool) -> str:
@@ -578,9 +608,8 @@ def main() -> None:
     elif given.language == "vulkan":
         content = f"{names}#include <cstdint>\n\nnamespace minnow::vulkan {{\n\n"
         codes = spirv(given.glslc, texts, given.output.parent / "gpu_spirv")
-        for small in (True, False):
-            kind = "Small" if small else "Words"
-            words = [array.array("I", codes[text.name, small]) for text in texts]
+        for kind in KINDS:
+            words = [array.array("I", codes[text.name, kind]) for text in texts]
             for i, code in enumerate(words):
                 content += f"static const uint32_t k{kind}{i}[] = {{{','.join(map(str, code))}}};\n"
             content += f"extern const uint32_t* const k{kind}Code[];\nextern const uint32_t k{kind}Bytes[];\n"
@@ -608,17 +637,28 @@ def main() -> None:
     write_if_changed(given.output, content)
 
 
-def spirv(glslc: str, texts: list[Text], folder: Path) -> dict[tuple[str, bool], bytes]:
-    """All texts compiled by glslc, with small types and without, as many at a time as there are processors. Only what
-    has changed since the last time is compiled. Ends the process with the compiler's messages where it fails."""
+KINDS = ("Small", "Words", "Subgroups")
+"""The SPIR-V of a text: with small types, without, and with both these and the sums of subgroups."""
+
+
+def has_kind(text: Text, kind: str) -> bool:
+    if kind == "Subgroups":
+        return bool(re.search(r"GROUP_(SUM|MAX)\(", text.body))
+    return kind == "Small" or "matrices" not in text.features  # matrices are of halves
+
+
+def spirv(glslc: str, texts: list[Text], folder: Path) -> dict[tuple[str, str], bytes]:
+    """All texts compiled by glslc in all kinds, as many at a time as there are processors; empty where there is nothing
+    to gain. Only what has changed since the last time is compiled. Ends the process with the compiler's messages where
+    it fails."""
     command = [glslc, "--target-env=vulkan1.1", "-O0"]  # drivers optimize when they know the constants
 
-    def compiled(text: Text, small: bool) -> bytes:
-        if "matrices" in text.features and not small:
-            return bytes(4)  # they are of halves
-        source = folder / f"{text.name}.{'small' if small else 'words'}.comp"
+    def compiled(text: Text, kind: str) -> bytes:
+        if not has_kind(text, kind):
+            return bytes(4)
+        source = folder / f"{text.name}.{kind.lower()}.comp"
         target = source.with_suffix(".spv")
-        content = f"{glsl(text, small)}// {' '.join(command)}\n"
+        content = f"{glsl(text, kind != 'Words', kind == 'Subgroups')}// {' '.join(command)}\n"
         if not (source.exists() and source.read_text() == content and target.exists()):
             target.unlink(missing_ok=True)
             source.write_text(content)
@@ -633,14 +673,14 @@ def spirv(glslc: str, texts: list[Text], folder: Path) -> dict[tuple[str, bool],
             partial.replace(target)
         return target.read_bytes()
 
-    jobs = [(text, small) for text in texts for small in (True, False)]
+    jobs = [(text, kind) for text in texts for kind in KINDS]
     folder.mkdir(parents=True, exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = [pool.submit(compiled, *job) for job in jobs]
         failures = [str(e) for e in (result.exception() for result in results) if e is not None]
     if failures:
         sys.exit("\n".join(failures))
-    return {(text.name, small): result.result() for (text, small), result in zip(jobs, results, strict=True)}
+    return {(text.name, kind): result.result() for (text, kind), result in zip(jobs, results, strict=True)}
 
 
 if __name__ == "__main__":

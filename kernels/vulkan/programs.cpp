@@ -8,11 +8,13 @@
 
 namespace minnow::vulkan {
 
-// SPIR-V made by the build: with small types, and without.
+// SPIR-V made by the build: with small types, without, and with these and the sums of subgroups; 4 bytes: there is none.
 extern const uint32_t* const kSmallCode[];
 extern const uint32_t kSmallBytes[];
 extern const uint32_t* const kWordsCode[];
 extern const uint32_t kWordsBytes[];
+extern const uint32_t* const kSubgroupsCode[];
+extern const uint32_t kSubgroupsBytes[];
 
 namespace {
 
@@ -146,9 +148,14 @@ Status Programs::build(const gpu::TextInfo& text, const std::vector<gpu::Constan
   const auto number = static_cast<size_t>(gpu::index_of(text));
   VkShaderModuleCreateInfo code = {};
   code.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-  const std::vector<uint32_t> words =
-      context_.small_types ? with_float_modes(kSmallCode[number], kSmallBytes[number], context_.float_modes)
-                           : with_float_modes(kWordsCode[number], kWordsBytes[number], context_.float_modes);
+  const bool subgroups = context_.small_types && context_.machine.subgroups && kSubgroupsBytes[number] > 4;
+  const uint32_t* const made = subgroups              ? kSubgroupsCode[number]
+                               : context_.small_types ? kSmallCode[number]
+                                                      : kWordsCode[number];
+  const uint32_t bytes = subgroups              ? kSubgroupsBytes[number]
+                         : context_.small_types ? kSmallBytes[number]
+                                                : kWordsBytes[number];
+  const std::vector<uint32_t> words = with_float_modes(made, bytes, context_.float_modes);
   code.codeSize = 4 * words.size();
   code.pCode = words.data();
   VkShaderModule module = VK_NULL_HANDLE;
