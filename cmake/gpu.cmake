@@ -35,7 +35,9 @@ if(NOT with_opencl AND NOT with_vulkan AND NOT with_cuda)
 endif()
 
 find_package(Python COMPONENTS Interpreter REQUIRED)
+set(gpu_maker_names gpu_texts.py gpu_text.py gpu_spirv.py cooperative_matrices.py)
 file(GLOB gpu_texts CONFIGURE_DEPENDS kernels/gpu/text/*.gpu kernels/vulkan/text/*.gpu)
+list(TRANSFORM gpu_maker_names PREPEND "${PROJECT_SOURCE_DIR}/cmake/" OUTPUT_VARIABLE gpu_makers)
 file(GLOB gpu_text_includes CONFIGURE_DEPENDS kernels/gpu/text/*.inc kernels/vulkan/text/*.inc)
 
 # Makes `output` of the texts, for one language.
@@ -43,7 +45,7 @@ function(minnow_gpu_texts language output)
   add_custom_command(OUTPUT "${output}" VERBATIM
     COMMAND "${Python_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/cmake/gpu_texts.py" ${language} "${output}" ${gpu_texts}
       --glslc "${glslc}"
-    DEPENDS "${PROJECT_SOURCE_DIR}/cmake/gpu_texts.py" "${PROJECT_SOURCE_DIR}/cmake/cooperative_matrices.py" ${gpu_texts} ${gpu_text_includes}
+    DEPENDS ${gpu_makers} ${gpu_texts} ${gpu_text_includes}
     COMMENT "Kernel texts for ${language}")
 endfunction()
 

@@ -67,99 +67,11 @@ from __future__ import annotations
 
 import argparse
 import array
-import concurrent.futures
-import dataclasses
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-from cooperative_matrices import with_khr_matrices
-
-DTYPES = (
-    "F32", "F64", "F16", "BF16", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64", "BOOL",
-    "F8E4M3FN", "F8E4M3FNUZ", "F8E5M2", "F8E5M2FNUZ", "F8E8M0", "F6E2M3", "F6E3M2", "F4E2M1", "I4", "U4", "I2", "U2",
-)  # fmt: skip
-"""As DType. Those after BOOL are stored in bytes, and read as U8."""
-PUSH_CONSTANTS = 128  # bytes that every Vulkan device has
-
-
-@dataclasses.dataclass
-class Text:
-    name: str
-    group: int = 64
-    constants: list[tuple[str, int]] = dataclasses.field(default_factory=list)
-    variables: list[str] = dataclasses.field(default_factory=list)
-    buffers: list[tuple[str, str]] = dataclasses.field(default_factory=list)
-    parameters: list[tuple[str, str]] = dataclasses.field(default_factory=list)
-    shared: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
-    int64: bool = False
-    only_vulkan: bool = False
-    coherent: set[str] = dataclasses.field(default_factory=set)
-    features: set[str] = dataclasses.field(default_factory=set)
-    """Of "vectors", "subgroups" and "matrices"."""
-    defines: dict[str, int] = dataclasses.field(default_factory=dict)
-    functions: str = ""
-    body: str = ""
-
-
-def read(path: Path) -> Text:
-    """The declarations and the code of a text; ends the process with a message where it is none."""
-    text = Text(path.stem, only_vulkan=path.parent.parent.name == "vulkan")
-
-    def wrong(line: int, why: str) -> None:
-        sys.exit(f"{path}:{line}: {why}")
-
-    lines = path.read_text().splitlines()
-    end = lines.index("---") if "---" in lines else wrong(len(lines), "there is no line '---'")
-    for number, raw in enumerate(lines[:end], 1):
-        words = raw.split("//")[0].split()
-        if not words:
-            continue
-        match words:
-            case ["group", size]:
-                text.group = int(size)
-            case ["constant", name, value]:
-                text.constants.append((name, DTYPES.index(value) if value in DTYPES else int(value)))
-            case ["variable", name]:
-                text.variables.append(name)
-            case ["buffer", name, kind]:
-                text.buffers.append((name, kind))
-            case ["buffer", name, kind, "coherent"] if text.only_vulkan:
-                text.buffers.append((name, kind))
-                text.coherent.add(name)
-            case ["vectors" | "subgroups" | "matrices" as feature] if text.only_vulkan:
-                text.features.add(feature)
-            case ["parameter", ("int" | "uint" | "float") as kind, name]:
-                text.parameters.append((kind, name))
-            case ["shared", kind, declared] if m := re.fullmatch(r"(\w+)\[(\w+)\]", declared):
-                text.shared.append((kind, m[1], m[2]))
-            case ["int64"]:
-                text.int64 = True
-            case ["define", name, value]:
-                text.defines[name] = int(value)
-            case ["like", other]:
-                text = dataclasses.replace(read(path.parent / f"{other}.gpu"), name=path.stem)
-            case ["include", name]:
-                beside = path.parent / f"{name}.inc"
-                common = path.parents[2] / "gpu" / "text" / f"{name}.inc"
-                text.functions += (beside if beside.exists() else common).read_text() + "\n"
-            case _:
-                wrong(number, f"not understood: {raw}")
-    used = 4 * (len(text.buffers) + len(text.parameters))
-    if used > PUSH_CONSTANTS:
-        wrong(end, f"{len(text.buffers)} buffers and {len(text.parameters)} parameters take {used} bytes, at most 128")
-    if text.body:  # another's
-        return text
-    code = "\n".join(lines[end + 1 :])
-    functions, found, body = code.partition("KERNEL\n")
-    if not found:
-        wrong(end, "there is no line 'KERNEL'")
-    text.functions += functions
-    text.body = body
-    return text
-
+from gpu_spirv import KINDS, spirv
+from gpu_text import DTYPES, Text, read
 
 COMMON = (
     "\n".join(f"#define {name} {i}" for i, name in enumerate(DTYPES))
@@ -607,7 +519,7 @@ def main() -> None:
         )
     elif given.language == "vulkan":
         content = f"{names}#include <cstdint>\n\nnamespace minnow::vulkan {{\n\n"
-        codes = spirv(given.glslc, texts, given.output.parent / "gpu_spirv")
+        codes = spirv(given.glslc, texts, given.output.parent / "gpu_spirv", glsl)
         for kind in KINDS:
             words = [array.array("I", codes[text.name, kind]) for text in texts]
             for i, code in enumerate(words):
@@ -635,52 +547,6 @@ def main() -> None:
         )
         content += f"extern const char* const kTextHead;\nconst char* const kTextHead = {literal(cuda_head())};\n\n}}\n"
     write_if_changed(given.output, content)
-
-
-KINDS = ("Small", "Words", "Subgroups")
-"""The SPIR-V of a text: with small types, without, and with both these and the sums of subgroups."""
-
-
-def has_kind(text: Text, kind: str) -> bool:
-    if kind == "Subgroups":
-        return bool(re.search(r"GROUP_(SUM|MAX)\(", text.body))
-    return kind == "Small" or "matrices" not in text.features  # matrices are of halves
-
-
-def spirv(glslc: str, texts: list[Text], folder: Path) -> dict[tuple[str, str], bytes]:
-    """All texts compiled by glslc in all kinds, as many at a time as there are processors; empty where there is nothing
-    to gain. Only what has changed since the last time is compiled. Ends the process with the compiler's messages where
-    it fails."""
-    command = [glslc, "--target-env=vulkan1.1", "-O0"]  # drivers optimize when they know the constants
-
-    def compiled(text: Text, kind: str) -> bytes:
-        if not has_kind(text, kind):
-            return bytes(4)
-        source = folder / f"{text.name}.{kind.lower()}.comp"
-        target = source.with_suffix(".spv")
-        content = f"{glsl(text, kind != 'Words', kind == 'Subgroups')}// {' '.join(command)}\n"
-        if not (source.exists() and source.read_text() == content and target.exists()):
-            target.unlink(missing_ok=True)
-            source.write_text(content)
-            partial = target.with_suffix(".part")
-            done = subprocess.run(
-                [*command, str(source), "-o", str(partial)], capture_output=True, text=True, check=False
-            )
-            if done.returncode:
-                raise RuntimeError(f"{text.name}.gpu, as GLSL ({source}):\n{done.stderr}")
-            if "matrices" in text.features:
-                partial.write_bytes(with_khr_matrices(partial.read_bytes()))
-            partial.replace(target)
-        return target.read_bytes()
-
-    jobs = [(text, kind) for text in texts for kind in KINDS]
-    folder.mkdir(parents=True, exist_ok=True)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = [pool.submit(compiled, *job) for job in jobs]
-        failures = [str(e) for e in (result.exception() for result in results) if e is not None]
-    if failures:
-        sys.exit("\n".join(failures))
-    return {(text.name, kind): result.result() for (text, kind), result in zip(jobs, results, strict=True)}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@
 
 namespace minnow::vulkan {
 
-// SPIR-V made by the build: with small types, without, and with these and the sums of subgroups; 4 bytes: there is none.
+// SPIR-V made by the build: with small types, without, and with these and the sums of subgroups; 4 bytes: there is
+// none.
 extern const uint32_t* const kSmallCode[];
 extern const uint32_t kSmallBytes[];
 extern const uint32_t* const kWordsCode[];
