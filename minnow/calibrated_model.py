@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from minnow.calibration_data import Inputs
 from minnow.optimizer.quantize.activations import Plan, Step, Weights, bias_of, insert, planned
+from minnow.optimizer.quantize.equalize import equalize
 from minnow.optimizer.quantize.histogram import Channels, Histogram
 from minnow.optimizer.quantize.ranges import range_of
 from minnow.options.run import RunOptions
@@ -118,6 +119,7 @@ class CalibratedModel:
     def calibrate(self, inputs: Iterator[Inputs]) -> None:
         """Runs the float model with all inputs, and counts the numbers of its tensors."""
         session = self.session(self.path)
+        self._steps: dict[Value, Step] = {}
         self.histograms = {value: Histogram() for value in self.plan.points}
         self.channels = {n.input(0): Channels(1 if n.op == "Conv" else -1) for n in self.plan.layers}
         self.runs = 0
@@ -150,8 +152,21 @@ class CalibratedModel:
                 yield from ((v, found[v.name]) for v in part)
                 part, size = [], 0
 
-    def step(self, value: Value) -> Step:
-        """The step for a tensor."""
+    def equalized(self, path: Path) -> CalibratedModel | None:
+        """The same function, with channels between layers that are alike; None where there are no such pairs.
+
+        Args:
+            path: where its float model is written; it is to be calibrated again.
+        """
+        graph = self.model.graph.clone()
+        values = dict(zip(self.model.graph.values(), graph.values(), strict=True))
+        if not equalize(graph, {values[v]: c.largest for v, c in self.channels.items()}):
+            return None
+        made = CalibratedModel(replace(self.model, graph=graph), self.options, path, self.threads)
+        made.write()
+        return made
+
+    def _step(self, value: Value) -> Step:
         options = self.options
         return Step.of(*range_of(self.histograms[value], options.activation_method, options.percentile))
 
@@ -162,7 +177,7 @@ class CalibratedModel:
             kept: names of layers that stay float.
         """
         plan = planned(self.model.graph, lambda n: self._excluded(n) or "chosen to stay float" * (n.name in kept))
-        steps = {owner: self.step(owner) for owner in dict.fromkeys(plan.points.values())}
+        steps = {value: self._shared_step(value, owner) for value, owner in plan.points.items()}
         graph = self.model.graph.clone()
         values = dict(zip(self.model.graph.values(), graph.values(), strict=True))
         nodes = dict(zip(self.model.graph, graph, strict=True))
@@ -171,12 +186,20 @@ class CalibratedModel:
         made = insert(
             graph,
             moved,
-            {values[v]: steps[owner] for v, owner in plan.points.items()},
+            {values[v]: step for v, step in steps.items()},
             {nodes[n]: w for n, w in weights.items()},
         )
         model = replace(self.model, graph=graph, notices=[*self.model.notices], metadata=dict(self.model.metadata))
         names = {v.name: made[values[v]].name for v in plan.ends.values() if v in plan.points}
-        return QuantizedModel(model, plan, {v: steps[o] for v, o in plan.points.items()}, weights, names)
+        return QuantizedModel(model, plan, steps, weights, names)
+
+    def _shared_step(self, value: Value, owner: Value) -> Step:
+        """The step that a tensor shares with another one, if its activation is nothing but the end of that range."""
+        if value not in self._steps:
+            step = self._step(owner)
+            cut = value.producer is not None and value.producer.op in ("Relu", "Clip")
+            self._steps[value] = self._step(value) if cut and step.zero and self.histograms[value].low >= 0 else step
+        return self._steps[value]
 
     def weights(self, node: Node) -> Weights:
         """The weights of a layer as integers, with a bias that makes up for the mean of their error."""

@@ -21,6 +21,7 @@ from minnow.optimizer.quantize.compress import BRAIN, FLOAT, HALF, Compressor, L
 from minnow.options.quantize import QuantizeOptions, parsed_drop, parsed_size
 from minnow.options.run import RunOptions
 from minnow.options.signature import takes
+from minnow.quantization_speed import speed_of
 from minnow.report.quantization import Quantization, Similarity, Speed
 from minnow.report.similarity import similarities
 from minnow.runtime.verify.weights import QUANTIZED
@@ -42,7 +43,6 @@ _log = logging.getLogger("minnow.quantize")
 _TRIES = 60
 _FETCHED = 16
 """Layers whose inputs are in memory at a time."""
-_STARTS = 6
 _LEAST_CONSTANT = 16
 """Constants of fewer elements stay float32: they are limits and small numbers, to which float16 does harm."""
 _PROBED = 4
@@ -492,38 +492,6 @@ class _Work:
             self.notices.append(Notice(f"latency was not measured: {made}", "not-run"))
             return None
         return made
-
-
-def speed_of(
-    path: Path, baseline: Path, inputs: Mapping[str, Any], outputs: Sequence[str], options: RunOptions
-) -> Speed | str | None:
-    """Latency and memory of a file and of the float model, with one thread, in turns.
-
-    Returns:
-        None for inputs that are not all arrays, and a reason where a model did not run.
-    """
-    from minnow.runtime.benchmark.benchmark import Baseline, benchmark
-
-    running = replace(options, threads=1)
-    if any(not isinstance(a, np.ndarray) for a in inputs.values()):
-        return None
-    timings = benchmark(
-        path, inputs, outputs, baseline=Baseline(model=baseline), session=running, runs=None, starts=_STARTS
-    )
-    own, base = timings[:2]
-    if own.error or base.error:
-        return str(own.error or base.error)
-    compared = own.comparison
-    return Speed(
-        base.median_s,
-        own.median_s,
-        compared["ratio"],
-        compared["low"],
-        compared["high"],
-        compared["verdict"],
-        base.peak_bytes,
-        own.peak_bytes,
-    )
 
 
 def limit_text(drop: tuple[float, bool] | None) -> str:

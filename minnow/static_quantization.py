@@ -19,7 +19,8 @@ from minnow.metric import metric_of
 from minnow.optimizer.quantize.activations import unique_names
 from minnow.options.quantize import QuantizeOptions, parsed_drop
 from minnow.options.run import RunOptions
-from minnow.quantize import limit_text, speed_of
+from minnow.quantization_speed import speed_of
+from minnow.quantize import limit_text
 from minnow.report.calibration import Calibrated, CalibratedLayer
 from minnow.report.similarity import similarities
 from minnow.runtime.verify.weights import QUANTIZED
@@ -128,6 +129,7 @@ class _Work:
         self.effects: dict[str, float | None] = {}
         self.tried = 0
         self.inputs: list[Inputs] = []
+        self.equalized = False
         self._said: list[str] = []
         plan = self.calibrated.plan
         if not plan.layers:
@@ -146,6 +148,7 @@ class _Work:
         work.write()
         inputs = given if given is not None else self._synthetic()
         work.calibrate(inputs())
+        self._inputs = inputs
         asked = samples(self.options.data or (), work.model, {})
         self.inputs = [s.inputs for s in asked] or list(islice(inputs(), _MEASURED))
         session = work.session(work.path)
@@ -187,6 +190,8 @@ class _Work:
 
     def chosen(self) -> QuantizedModel:
         """The model that keeps the limit of the loss, with as many layers as possible in integers."""
+        if self.options.equalize != "off":
+            self._equalize()
         made = self.calibrated.quantized()
         if not self.options.max_drop:
             return made
@@ -208,6 +213,23 @@ class _Work:
             )
         self.kept = set(worst[:most])
         return self.calibrated.quantized(self.kept)
+
+    def _equalize(self) -> None:
+        """Makes channels between layers alike, if the outputs are nearer to those of the float model then."""
+        other = self.calibrated.equalized(self.folder / "equalized.mnn")
+        if other is None:
+            return
+        other.calibrate(self._inputs())
+        before, after = (self._sqnr(work) for work in (self.calibrated, other))
+        _log.info("equalization: SQNR of the outputs %g dB before, %g dB after", before, after)
+        if after > before or self.options.equalize == "on":
+            self.calibrated = other
+            self.equalized = True
+
+    def _sqnr(self, work: CalibratedModel) -> float:
+        self.tried += 1
+        found = self._similar(self.write(work.quantized())).values()
+        return min((s.sqnr_db for s in found if s.sqnr_db is not None), default=float("inf"))
 
     def _keeps(self, made: QuantizedModel, kept: Collection[str]) -> bool:
         limit, is_share = parsed_drop(self.options.max_drop)
@@ -265,7 +287,7 @@ class _Work:
             runs=work.runs,
             tensors=len(made.steps),
             calibrated=self._layers(made),
-            corrections=["biases corrected"] * options.bias_correction,
+            corrections=["biases corrected"] * options.bias_correction + ["channels equalized"] * self.equalized,
         )
         if options.measure:
             names = [name for name, _ in work.model.outputs]

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 from minnow.options.option import Options, option
 from minnow.schema.errors import UsageError
 
+Equalize = Literal["auto", "on", "off"]
 RangeMethod = Literal["minmax", "percentile", "mse", "kl", "admm"]
 
 
@@ -46,6 +47,12 @@ class CalibrationOptions(Options):
 
     bias_correction: bool = option(
         True, "Change biases so that the error of the weights leaves the mean of each channel as it was."
+    )
+
+    equalize: Equalize = option(
+        "auto",
+        "Give the channels between two layers ranges that are alike, without changing what the layers compute "
+        "together: auto, if the outputs are nearer to those of the float model then.",
     )
 
     @property

@@ -121,8 +121,10 @@ def _kl(h: Histogram, percentile: float) -> Range:
     ends = np.linspace(0, largest, KL_BINS + 1)
     counts = np.diff(np.interp(ends, np.arange(half + 1) * h.width, sums))
     counts[-1] += h.total - counts.sum()
+    counts[0] = counts[1]  # 0 has an integer of its own: how many numbers a Relu has made 0 does not matter
     target = _KL_LEAST if low < 0 else 2 * _KL_LEAST
-    thresholds = range(target, KL_BINS)
+    # With all bins nothing is cut off: what many numbers are at the very end would otherwise have no place.
+    thresholds = range(target, KL_BINS + 1)
     best = min(thresholds, key=lambda t: divergence(counts, t, target))
     most = (best + 0.5) * largest / KL_BINS
     return (-most if low < 0 else 0.0), most
