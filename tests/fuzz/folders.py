@@ -17,7 +17,7 @@ from fuzz.tables import damaged_bytes
 from minnow.converter.tensorflow.file import keras_child
 from minnow.schema.errors import FormatError, UnsupportedError
 
-_SECONDS, _MEMORY = 2, 70
+_SECONDS, _MEMORY = 0.25, 70
 GRAPH, INDEX, DATA = "saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"
 
 
@@ -149,7 +149,7 @@ def check_keras(path: Path) -> object:
         code = _checked(path)
     else:  # HDF5 is C, whose faults end a process: there that is one of its own, as here
         code = _apart(lambda: _checked(path))
-    if code == -signal.SIGXCPU:
+    if code == -signal.SIGPROF:
         raise UnsupportedError("reading takes too long")  # so it ends in the process for Keras files, too
     if code == _MEMORY:
         raise Finding("memory", "keras_child.config_of")
@@ -177,7 +177,8 @@ def _apart(work: Callable[[], int]) -> int:
     if child == 0:
         code = _MEMORY
         try:
-            resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS + 1))
+            signal.signal(signal.SIGPROF, signal.SIG_DFL)  # of processor time: it ends loops in HDF5, too
+            signal.setitimer(signal.ITIMER_PROF, _SECONDS)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             code = work()
         finally:
