@@ -29,6 +29,8 @@ _SAME_SCALE = ("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpo
 
 _STEPS = 255
 _WEIGHT_MOST = 127
+_MOST_STEPS = 2.0**29
+"""Of a bias: beside the sums of products they have to fit into 31 bits."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,15 @@ class Weights:
         numbers = np.clip(np.rint(rows / scale[:, None]), -_WEIGHT_MOST, _WEIGHT_MOST).astype(np.int8)
         return cls(numbers.reshape(weights.shape), scale, None if bias is None else np.asarray(bias, np.float32))
 
+    def holding_bias(self, step: Step) -> Weights:
+        """The same with larger scales where the bias would be too many steps of the sums, as with weights near 0."""
+        if self.bias is None:
+            return self
+        least = (np.abs(self.bias.astype(np.float64)) / (_MOST_STEPS * float(step.scale))).astype(np.float32)
+        scale = np.maximum(self.scale, least)
+        rows = np.rint(self.floats.reshape(len(scale), -1) / scale[:, None])
+        return Weights(rows.astype(np.int8).reshape(self.numbers.shape), scale, self.bias)
+
     @property
     def floats(self) -> Array:
         """The weights that the integers stand for, f32."""
@@ -270,6 +281,7 @@ def bias_of(node: Node) -> Array | None:
 
 
 def _insert_weights(graph: Graph, node: Node, weights: Weights, step: Step) -> None:
+    weights = weights.holding_bias(step)
     b = Builder(graph, node, f"{node.origin} > quantize".removeprefix(" > "))
     w = b.DequantizeLinear(Value.constant(weights.numbers, node.input(1).name), weights.scale, axis=0)
     bias = None if weights.bias is None else _whole(weights.bias, weights.scale.astype(np.float64) * float(step.scale))

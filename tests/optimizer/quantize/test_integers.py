@@ -143,3 +143,16 @@ def test_biases_make_up_for_the_mean_error_of_weights(correct: bool, tmp_path: P
     got = np.mean([session.run({"x": x})["y"] for x in data], (0, 1, 3, 4))
     step = 900 / 255
     assert bool(np.abs(got - want).max() < step / 4) is correct
+
+
+def test_a_channel_without_weights_keeps_its_bias_and_the_layer_its_integers(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    w, b = rng.normal(size=(4, 3, 1, 1)).astype(np.float32), np.array([1, 2, 3, 1], np.float32)
+    w[1] *= 1e-20
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["y"])]
+    source = network(tmp_path / "n.onnx", nodes, {"w": w, "b": b}, [1, 3, 4, 4], ["y"])
+    data = [rng.normal(size=(1, 3, 4, 4)).astype(np.float32) for _ in range(2)]
+    target, ops = quantized(source, data)
+    assert ops["QuantizedConv"] == 1
+    got = minnow.load(target).run({"x": data[0]})["y"]
+    assert np.abs(got - conv(data[0], w, b)).max() < 0.15
