@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kernels/core/accelerator.h"
 #include "kernels/core/float_buffer.h"
@@ -24,6 +25,24 @@ class PackedStore {
   // ask for the same key meanwhile wait. `place`: those of lower ones are used earlier. Throws std::bad_alloc
   // and StatusError.
   virtual const void* find(const std::string& key, int64_t place, int64_t bytes, Fill fill) = 0;
+  // What a file has for this key, in the host's memory; null where it has nothing of so many bytes.
+  virtual const void* in_file(const std::string& key, int64_t bytes) const {
+    (void)key;
+    (void)bytes;
+    return nullptr;
+  }
+};
+
+// The packed weights of a model in the memory of another device than the CPU.
+class DeviceStore : public PackedStore {
+ public:
+  struct Copy {
+    std::string key;  // as in_file() of the CPU's store gets it
+    std::vector<char> bytes;
+  };
+
+  // Copies of everything so far in the host's memory.
+  virtual Status copy_all(std::vector<Copy>* out) = 0;
 };
 
 // The packed weights of a kernel: a place in the store of the model, or memory of its own where there is none. On an

@@ -404,7 +404,12 @@ Status Session::write_packed(const std::string& path) {
     return fail(Code::kUsage, "the model was loaded from memory: packed weights belong to a model in a file");
   return guarded([&] {
     const std::string target = path.empty() ? model_->path + PackedFile::kSuffix : path;
-    return PackedFile::write(target, model_->files, model_->store->rows());
+    std::vector<PackedFile::Row> rows = model_->store->rows();
+    std::vector<DeviceStore::Copy> copies;
+    MINNOW_RETURN_IF_ERROR(model_->stores->copy_all(&copies));
+    for (const DeviceStore::Copy& copy : copies)
+      rows.push_back({copy.key, copy.bytes.data(), static_cast<int64_t>(copy.bytes.size())});
+    return PackedFile::write(target, model_->files, rows);
   });
 }
 

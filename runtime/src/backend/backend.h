@@ -150,7 +150,7 @@ class Backend {
     return nullptr;
   }
   // Where its kernels keep the packed weights of a model: one store, shared by all sessions. May be null.
-  virtual std::unique_ptr<PackedStore> create_store(const Model& model) {
+  virtual std::unique_ptr<DeviceStore> create_store(const Model& model) {
     (void)model;
     return nullptr;
   }

@@ -75,9 +75,9 @@ Status Devices::open(const std::string& name, const Model& model, const QueueOpt
     Device device;
     device.backend = backend;
     device.queue = backend->create_queue(options);
-    device.store = backend == backends[0]
-                       ? model.store.get()
-                       : model.stores->find(backend->name(), [&] { return backend->create_store(model); });
+    device.store = model.store.get();
+    if (backend != backends[0])
+      device.store = model.stores->find(backend->name(), [&] { return backend->create_store(model); });
     if (kHasOtherDevices && backend != backends[0])
       device.speed = several ? speed_of(*backend, *options.pool) : kept_speed(*backend);
     out->devices_.push_back(std::move(device));

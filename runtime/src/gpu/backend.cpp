@@ -9,6 +9,7 @@
 #include "kernels/core/status_guard.h"
 #include "kernels/gpu/error_slots.h"
 #include "runtime/src/gpu/tuner.h"
+#include "runtime/src/model/graph.h"
 
 namespace minnow {
 namespace {
@@ -105,10 +106,11 @@ Status GpuQueue::copy(const Tensor& from, Tensor* to) {
   return stream_->download(staging, to->data, to->type.bytes());
 }
 
-// The packed weights of a model in the device's memory.
-class GpuStore final : public PackedStore {
+// The packed weights of a model in the device's memory: those that the companion file has come from there.
+class GpuStore final : public DeviceStore {
  public:
-  explicit GpuStore(gpu::Device& device) : device_(device) {}
+  GpuStore(gpu::Device& device, const PackedStore& host)
+      : device_(device), host_(host), prefix_("weights/" + device.name() + "/") {}
 
   const void* find(const std::string& key, int64_t, int64_t bytes, Fill fill) override {
     Entry* entry = nullptr;
@@ -120,21 +122,47 @@ class GpuStore final : public PackedStore {
     }
     const std::lock_guard<std::mutex> lock(entry->filling);
     if (entry->memory == nullptr) {
-      Buffer host;
-      if (!Buffer::make(bytes, &host).ok()) throw std::bad_alloc();
-      fill(host.data());
-      const Status status = device_.upload(host.data(), bytes, &entry->memory);
+      Buffer packed;
+      const void* from = host_.in_file(prefix_ + key, bytes);
+      if (from == nullptr) {
+        if (!Buffer::make(bytes, &packed).ok()) throw std::bad_alloc();
+        fill(packed.data());
+        from = packed.data();
+      }
+      const Status status = device_.upload(from, bytes, &entry->memory);
       if (!status.ok()) throw StatusError(status);
+      entry->bytes = bytes;
     }
     return entry->memory->data();
+  }
+
+  Status copy_all(std::vector<Copy>* out) override {
+    std::vector<std::pair<std::string, Entry*>> all;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (const auto& [key, entry] : entries_) all.emplace_back(key, entry.get());
+    }
+    const std::unique_ptr<gpu::Stream> stream = device_.create_stream();
+    for (const auto& [key, entry] : all) {
+      const std::lock_guard<std::mutex> lock(entry->filling);
+      if (entry->memory == nullptr || entry->bytes == 0) continue;
+      Copy copy = {prefix_ + key, std::vector<char>(static_cast<size_t>(entry->bytes))};
+      MINNOW_RETURN_IF_ERROR(stream->download(entry->memory->data(), copy.bytes.data(), entry->bytes));
+      MINNOW_RETURN_IF_ERROR(stream->finish());
+      out->push_back(std::move(copy));
+    }
+    return ok();
   }
 
  private:
   struct Entry {
     std::mutex filling;
     std::unique_ptr<Memory> memory;
+    int64_t bytes = 0;
   };
   gpu::Device& device_;
+  const PackedStore& host_;
+  const std::string prefix_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Entry>> entries_;
 };
@@ -203,7 +231,9 @@ Status GpuBackend::allocate(int64_t bytes, MemoryAccount* account, std::unique_p
   return ok();
 }
 
-std::unique_ptr<PackedStore> GpuBackend::create_store(const Model&) { return std::make_unique<GpuStore>(*device_); }
+std::unique_ptr<DeviceStore> GpuBackend::create_store(const Model& model) {
+  return std::make_unique<GpuStore>(*device_, *model.store);
+}
 
 std::unique_ptr<Queue> GpuBackend::create_queue(const QueueOptions&) {
   return std::make_unique<GpuQueue>(*device_, device_->create_stream());

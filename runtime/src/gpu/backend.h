@@ -38,7 +38,7 @@ class GpuBackend final : public Backend {
   Status allocate_result(int64_t bytes, std::unique_ptr<Memory>* out) override {
     return device_->allocate_result(bytes, out);
   }
-  std::unique_ptr<PackedStore> create_store(const Model& model) override;
+  std::unique_ptr<DeviceStore> create_store(const Model& model) override;
   std::unique_ptr<Queue> create_queue(const QueueOptions& options) override;
 
  private:

@@ -59,7 +59,7 @@ const void* WeightStore::find(const std::string& key, int64_t place, int64_t byt
   if (const void* data = entry->data) return data;
   std::lock_guard<std::mutex> lock(entry->filling);
   if (const void* data = entry->data) return data;
-  if (const void* data = file_ == nullptr ? nullptr : file_->find(key, bytes)) {
+  if (const void* data = in_file(key, bytes)) {
     entry->data = data;
     mapped_ += bytes;
     return data;
@@ -76,7 +76,7 @@ const void* WeightStore::find(const std::string& key, int64_t place, int64_t byt
 }
 
 bool WeightStore::peek(const std::string& key, int64_t bytes, void* out) {
-  const void* data = file_ == nullptr ? nullptr : file_->find(key, bytes);
+  const void* data = in_file(key, bytes);
   if (data == nullptr) {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto entry = entries_.find(key);

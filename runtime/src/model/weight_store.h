@@ -22,6 +22,9 @@ class WeightStore final : public PackedStore {
   WeightStore& operator=(const WeightStore&) = delete;
 
   const void* find(const std::string& key, int64_t place, int64_t bytes, Fill fill) override;
+  const void* in_file(const std::string& key, int64_t bytes) const override {
+    return file_ == nullptr ? nullptr : file_->find(key, bytes);
+  }
   // Whether there is something of this key and so many bytes, here or in the file; `out` gets it.
   bool peek(const std::string& key, int64_t bytes, void* out);
   // From now on, what the file has is not packed.
@@ -59,16 +62,23 @@ class WeightStore final : public PackedStore {
 class BackendStores {
  public:
   // Null where the backend has none.
-  PackedStore* find(const std::string& backend, FunctionRef<std::unique_ptr<PackedStore>()> make) {
+  DeviceStore* find(const std::string& backend, FunctionRef<std::unique_ptr<DeviceStore>()> make) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto known = stores_.find(backend);
     if (known != stores_.end()) return known->second.get();
     return stores_.emplace(backend, make()).first->second.get();
   }
+  // Copies of what they all hold.
+  Status copy_all(std::vector<DeviceStore::Copy>* out) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [backend, store] : stores_)
+      if (store != nullptr) MINNOW_RETURN_IF_ERROR(store->copy_all(out));
+    return ok();
+  }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<PackedStore>> stores_;
+  std::map<std::string, std::unique_ptr<DeviceStore>> stores_;
 };
 
 }  // namespace minnow
