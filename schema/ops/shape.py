@@ -385,7 +385,7 @@ def _one_sided(node: Node) -> bool:
         return True
     asked = symbolic.contents(shape) or [None] * n
     return all(
-        d == 1 or (e is not None and e == symbolic.dimension(node.input(0), i))
+        d == 1 or (e is not None and (e.integer not in (None, 1) or e == symbolic.dimension(node.input(0), i)))
         for i, (d, e) in enumerate(zip(x, asked[n - len(x) :], strict=True))
     )
 
