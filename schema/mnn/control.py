@@ -87,11 +87,14 @@ Subgraphs = Mapping[str, Subgraph]
 
 def decode_if(wire: WireOp, subgraphs: Subgraphs) -> tuple[list[Any], dict[str, Any]]:
     """Inputs and attributes of an If. Raises FormatError when names do not tie up."""
+    if not wire.inputs or any(v is None for v in wire.inputs):
+        raise FormatError("the If has no condition, or an input is missing")
+    aliases = wire.field("aliases_inputs", [])[: len(wire.inputs)]
     branches = []
     fed: list[list[int]] = []
     for k, field in enumerate(("then_graph", "else_graph")):
         sub = _subgraph(wire.field(field), subgraphs)
-        sources = {n: i for i, alias in enumerate(wire.field("aliases_inputs", [])) for n in alias.get("data", [])}
+        sources = {n: i for i, alias in enumerate(aliases) for n in alias.get("data", [])}
         if missing := [n for n in sub.inputs if n not in sources]:
             raise FormatError(f"no input of the If feeds '{missing[0]}' of its subgraph '{wire.field(field)}'")
         fed.append([sources[n] for n in sub.inputs])

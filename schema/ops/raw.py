@@ -46,7 +46,7 @@ def Raw(*xs: T, type: str, main_type: str = "", main: object = None, format: str
 
 @Raw.shape
 def _(*xs, type, main_type, main, format, roundings, shape, n_outputs):
-    dtype = xs[0].dtype if xs else DType.F32  # as the reader takes it to be
+    dtype = next((x.dtype for x in xs if x is not None), DType.F32)  # as the reader takes it to be
     return (TensorType(dtype, shape),) * (n_outputs or 1)
 
 

@@ -16,6 +16,7 @@ from minnow.schema.errors import FormatError, MinnowError
 from minnow.schema.ir import DType, Graph, TensorType
 from minnow.schema.mnn import decode, encode, wire, wire_read, wire_write
 from minnow.schema.ops import Builder
+from minnow.schema.registry.builder import infer_node
 
 ROOT = Path(__file__).parents[3]
 MODELS = sorted((ROOT / ".." / "shared" / "models" / "mnn").glob("*/*.mnn"))
@@ -273,3 +274,36 @@ def test_the_inputs_of_a_subgraph(listed: list[int], message: str) -> None:
     table["inputs"] = listed
     with pytest.raises(FormatError, match=message):
         decode(wire.write(net))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([0], "no input of the If feeds 'then_branch/x'"),
+        ([], "the If has no condition"),
+        ([0, -1], "an input is missing"),
+    ],
+)
+def test_the_inputs_of_an_if(inputs: list[int], message: str) -> None:
+    """A name beside an input that the op does not have feeds nothing."""
+    graph = Graph()
+    test, x = graph.add_param(TensorType(DType.BOOL, ()), "c"), graph.add_param(TensorType(DType.F32, (3,)), "x")
+    branches = {}
+    for name in ("then_branch", "else_branch"):
+        branch = branches[name] = Graph(name)
+        branch.outputs = [Builder(branch).Neg(branch.add_param(TensorType(DType.F32, (3,)), "x"))]
+    graph.outputs = list(Builder(graph).node("If", [test, x], branches, 1).outputs)
+    net = wire.read(encode(model_of(graph)))
+    decode(wire.write(net))
+    (table,) = [t for t in net["oplists"] if t["type"] == "If"]
+    table["inputIndexes"] = inputs
+    with pytest.raises(FormatError, match=message):
+        decode(wire.write(net))
+
+
+def test_an_unknown_op_whose_first_input_is_missing() -> None:
+    """What is inferred of it comes from the first input that there is."""
+    raw, graph = {"type": "Im2Col", "main_type": "Convolution2D", "main": {}}, Graph()
+    x = graph.add_param(TensorType(DType.I32, (3,)), "x")
+    node = Builder(graph).node("Raw", [None, x], raw, 1)
+    assert infer_node(node)[0].dtype is DType.I32
