@@ -10,9 +10,9 @@ namespace {
 // Kernels read whole vectors of channels of one of the images.
 constexpr int64_t kChannels = 8;
 // What they take for certain; larger ones are rare.
-constexpr int64_t kMostSize = 16384, kMostWindow = 128, kMostStride = 8, kMostElements = int64_t{1} << 29;
+constexpr int64_t kJoinedSize = 16384, kJoinedWindow = 128, kJoinedStride = 8, kJoinedElements = int64_t{1} << 29;
 
-bool is_small(const std::vector<int64_t>& numbers, int64_t most) {
+bool all_within(const std::vector<int64_t>& numbers, int64_t most) {
   return std::all_of(numbers.begin(), numbers.end(), [&](int64_t v) { return v >= 0 && v <= most; });
 }
 
@@ -27,16 +27,17 @@ bool only_convolves(const PlanGraph& graph, int id, int v) {
   const Shape &x = graph.shape(v), &w = graph.shape(conv.in[1]);
   const std::vector<int64_t> dilations = conv.attrs->ints("dilations");
   const bool fits = w[1] == x[1] && conv.attrs->i("group", 1) == 1 && std::max(w[2], w[3]) <= 11 &&
-                    is_small(dilations, kMostWindow / 11) && is_small(conv.attrs->ints("strides"), kMostStride) &&
-                    is_small(conv.attrs->ints("pads"), kMostWindow);
+                    all_within(dilations, kJoinedWindow / 11) &&
+                    all_within(conv.attrs->ints("strides"), kJoinedStride) &&
+                    all_within(conv.attrs->ints("pads"), kJoinedWindow);
   return fits && graph.type(conv.out[0]).dtype == graph.type(v).dtype && graph.shape(conv.out[0]).count() > 0 &&
-         graph.shape(conv.out[0]).count() <= kMostElements;
+         graph.shape(conv.out[0]).count() <= kJoinedElements;
 }
 
 bool is_image(const TensorType& x) {
   const bool floats = x.dtype == DType::kF32 || x.dtype == DType::kF16 || x.dtype == DType::kBF16;
-  return floats && x.shape.rank() == 4 && x.shape[1] % kChannels == 0 && x.count() > 0 && x.count() <= kMostElements &&
-         std::max(x.shape[2], x.shape[3]) <= kMostSize;
+  return floats && x.shape.rank() == 4 && x.shape[1] % kChannels == 0 && x.count() > 0 &&
+         x.count() <= kJoinedElements && std::max(x.shape[2], x.shape[3]) <= kJoinedSize;
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace minnow {
 namespace {
 
-constexpr int64_t kBytes = 256, kMostSize = 16384, kMostWindow = 128, kMostElements = int64_t{1} << 28;
+constexpr int64_t kBytes = 256, kLayerSize = 16384, kLayerWindow = 128, kLayerElements = int64_t{1} << 28;
 constexpr size_t kInputs = 7;  // of the layers, before these
 
 bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
@@ -29,16 +29,16 @@ bool is_layer(const PlanGraph& graph, int id) {
     if (i != 2 && node.in[i] >= 0 && !graph.is_constant(node.in[i])) return false;
   if (is_there(node, 2) && graph.shape(node.in[2]).count() != 1) return false;
   const Shape &x = graph.shape(node.in[0]), &w = graph.shape(node.in[1]), &y = graph.shape(node.out[0]);
-  if (x.count() == 0 || y.count() == 0 || std::max(x.count(), y.count()) > kMostElements) return false;
+  if (x.count() == 0 || y.count() == 0 || std::max(x.count(), y.count()) > kLayerElements) return false;
   if (!conv) return x.rank() >= 2 && w.rank() == 2 && w.count() > 0;
   const auto within = [&](const Shape& image) {
     for (int i = 2; i < image.rank(); ++i)
-      if (image[i] > kMostSize) return false;
+      if (image[i] > kLayerSize) return false;
     return true;
   };
-  return (x.rank() == 3 || x.rank() == 4) && within(x) && within(y) && w.count(2, w.rank()) <= kMostWindow &&
-         is_small(node.attrs->ints("dilations"), 4) && is_small(node.attrs->ints("strides"), kMostWindow) &&
-         is_small(node.attrs->ints("pads"), kMostWindow);
+  return (x.rank() == 3 || x.rank() == 4) && within(x) && within(y) && w.count(2, w.rank()) <= kLayerWindow &&
+         is_small(node.attrs->ints("dilations"), 4) && is_small(node.attrs->ints("strides"), kLayerWindow) &&
+         is_small(node.attrs->ints("pads"), kLayerWindow);
 }
 
 bool is_table(const PlanGraph& graph, int v, bool of_bytes) {

@@ -21,7 +21,7 @@ namespace {
 constexpr int kFormat = 2;
 constexpr uint64_t kPrime = 0x9E3779B97F4A7C15u;
 constexpr int64_t kChunk = int64_t{4} << 20;
-constexpr char kMagic[9] = "minnowpk";
+constexpr char kPackedMagic[9] = "minnowpk";
 
 enum Field { kMagicField, kEngine, kModel, kModelBytes, kFileBytes, kIndexBytes, kIndexHash, kHeaderHash, kFields };
 using Header = uint64_t[kFields];
@@ -35,7 +35,7 @@ uint64_t step(uint64_t sum, uint64_t x) {
 
 uint64_t magic() {
   uint64_t number;
-  std::memcpy(&number, kMagic, sizeof number);
+  std::memcpy(&number, kPackedMagic, sizeof number);
   return number;
 }
 
