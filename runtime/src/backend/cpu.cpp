@@ -110,8 +110,11 @@ std::unique_ptr<Kernel> Cpu::create_conversion(const TensorType& from, const Ten
 
 std::vector<std::string> Cpu::fusions() const {
   std::vector<std::string> names;
-  for (const Fusion& fusion : device_fusions())
-    if (std::string_view(fusion.name) != "join_channels") names.push_back(fusion.name);  // it takes one image here
+  for (const Fusion& fusion : device_fusions()) {
+    const std::string_view name = fusion.name;
+    // Its layers take one image, and no tables and sums.
+    if (name != "join_channels" && name != "fuse_quantized_tables") names.push_back(fusion.name);
+  }
   return names;
 }
 

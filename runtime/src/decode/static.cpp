@@ -210,7 +210,7 @@ MINNOW_DECODE(Raster, decode_raster);
 
 // What a command of a loop computes of its operands: elementwise ops of all places at once, products of matrices by
 // one for each iteration.
-struct Loop {
+struct StaticLoop {
   const wire::RegionCommand* command = nullptr;
   int64_t rounds = 1;
   int64_t size[3] = {1, 1, 1};
@@ -221,7 +221,7 @@ struct Loop {
   int count = 0;
 };
 
-Status read_loop(Decoder& d, const wire::LoopParam& main, Loop* loop) {
+Status read_loop(Decoder& d, const wire::LoopParam& main, StaticLoop* loop) {
   const bool plain = main.commands() != nullptr && main.commands()->size() == 1 &&
                      (main.initCommand() == nullptr || main.initCommand()->size() == 0) && d.num_outputs() == 1 &&
                      main.outputIndexes() != nullptr && main.outputIndexes()->size() == 1 &&
@@ -264,7 +264,7 @@ Status read_loop(Decoder& d, const wire::LoopParam& main, Loop* loop) {
 }
 
 // Checks the places of an operand in all rounds.
-Status check_rounds(const Loop& loop, int i, int64_t elements) {
+Status check_rounds(const StaticLoop& loop, int i, int64_t elements) {
   Strided first = loop.views[i], last = loop.views[i];
   last.offset += (loop.rounds - 1) * loop.steps[i];
   MINNOW_RETURN_IF_ERROR(check_within(first, loop.size, elements));
@@ -272,7 +272,7 @@ Status check_rounds(const Loop& loop, int i, int64_t elements) {
 }
 
 // The elements of an operand from places that a tensor names for each round.
-Status taken_by_places(Decoder& d, const Loop& loop, int i, const Shape& shape, const int64_t (&size)[3],
+Status taken_by_places(Decoder& d, const StaticLoop& loop, int i, const Shape& shape, const int64_t (&size)[3],
                        int64_t elements, int minus_one, int* value) {
   const int64_t n = shape.count(1, shape.rank()), step = loop.steps[i];
   int rounds = -1, dims = -1, zero = -1, result = -1;
@@ -306,7 +306,7 @@ Status taken_by_places(Decoder& d, const Loop& loop, int i, const Shape& shape, 
 }
 
 // The elements of an operand, one for each round and place of the three axes, of which `axes` says which count.
-Status taken_by(Decoder& d, const Loop& loop, int i, const bool (&axes)[3], int minus_one, int* value) {
+Status taken_by(Decoder& d, const StaticLoop& loop, int i, const bool (&axes)[3], int minus_one, int* value) {
   Described source;
   MINNOW_RETURN_IF_ERROR(describe(d, loop.operands[i], &source));
   int64_t n[3];
@@ -341,7 +341,7 @@ Status static_shape(Decoder& d, int value, std::vector<int64_t>* dims) {
 }
 
 Status decode_static_loop(Decoder& d, const wire::LoopParam& main) {
-  Loop loop;
+  StaticLoop loop;
   MINNOW_RETURN_IF_ERROR(read_loop(d, main, &loop));
   const wire::Op& op = *loop.command->op();
   const auto* binary = op.main_as_BinaryOp();
