@@ -51,9 +51,9 @@ def test_flags_of_mnns_tool_convert(tmp_path):
 
 
 def test_flags_of_mnns_tool_that_are_not_carried_out_are_refused(tmp_path):
-    done = run("-f", "ONNX", "--modelFile", DIGITS, "--MNNModel", tmp_path / "d.mnn", "--hqq")
+    done = run("-f", "ONNX", "--modelFile", DIGITS, "--MNNModel", tmp_path / "d.mnn", "--forTraining")
     assert done.returncode == 3
-    assert "--hqq" in done.stderr
+    assert "--forTraining" in done.stderr
     assert not list(tmp_path.iterdir())
 
 

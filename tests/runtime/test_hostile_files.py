@@ -44,4 +44,5 @@ def test_loading_and_running(name, tmp_path):
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", KEPT)
 def test_command_line(name):
-    assert "error" in ends_well([*COMMAND, str(FOLDER / f"{name}.mnn")])
+    said = ends_well([*COMMAND, str(FOLDER / f"{name}.mnn")], (0,) if name in SOUND else (3, 6))
+    assert name in SOUND or "error" in said
