@@ -53,7 +53,13 @@ layer { name: "z" type: "Input" top: "z" input_param { shape { dim: 1 dim: 2 dim
 layer { name: "d" type: "DetectionOutput" bottom: "x" bottom: "y" bottom: "z" top: "d"
         detection_output_param { num_classes: 2147483647 share_location: true } }
 """
+REGIONS = b"""layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 2147483648 dim: 8 dim: 6 dim: 6 } } }
+layer { name: "r" type: "Input" top: "r" input_param { shape { dim: 2 dim: 5 } } }
+layer { name: "p" type: "PSROIPooling" bottom: "x" bottom: "r" top: "p"
+        psroi_pooling_param { spatial_scale: 1 output_dim: 2 group_size: 2 } }
+"""
 TEXTS = {
+    "images": (REGIONS, "more than 256 MiB of constants"),
     "classes": (DETECTION, "more than 256 MiB of constants"),
     "spaces": (NET + b"layers" + b" " * 300_000 + b"x", "not the definition of a net"),
     "spaces after a license": (b"a: 1 #" + b" " * 5000 + b"\nlayers" + b" " * 300_000 + b"x", "not in a format"),

@@ -72,6 +72,7 @@ def _(b, x, rois, *, spatial_scale, output_dim, group_size):
     images, channels, height, width = (static_dim(x.type, axis, "the input of PSROIPooling") for axis in range(4))
     if g < 1 or output_dim < 1 or channels != output_dim * g * g:
         raise ModelError(f"{channels} channels do not fit {output_dim} outputs in {g} x {g} bins")
+    add_bytes(8 * images, b.origin)
     regions = _regions(b, rois)
     image, x1, y1, x2, y2 = (columns(b, regions, i, i + 1) for i in range(5))
     rows, high = _bins(b, y1, y2, g, height, spatial_scale)

@@ -130,7 +130,7 @@ def split_gathered(b: Builder, m: Match) -> Value | None:
     part = (m.x, axis, count.number)
     if (made := _parts(*part)) is not None:
         return made[at]
-    if count.number < 3 or len(m.x.uses) > _MAX_READERS or _places(*part) != set(range(count.number)):
+    if not 3 <= count.number <= len(m.x.uses) <= _MAX_READERS or _places(*part) != set(range(count.number)):
         return m.no("not all of three or more places are taken out")
     # What is cut once must stand in front of all who read the parts.
     producer = m.x.producer
