@@ -152,7 +152,7 @@ def _damage_place(rng: random.Random, kind: float, a: Any, k: Any, places: list[
     if kind < 0.55:
         del a[k]
     elif kind < 0.75:
-        a[k] = rng.choice(_VALUES)
+        a[k] = _copy(rng.choice(_VALUES))  # else a list would be in many places, and in itself
     elif kind < 0.85:
         b, j = rng.choice(places)
         a[k] = _copy(b[j])
