@@ -295,8 +295,8 @@ MADE: dict[str, Callable[[], bytes]] = {
 
 
 SOUND = {"if_bomb_16", "if_bomb_40", "ifs_of_one_kind", "attention_of_no_heads", "nothing_reversed",
-         "while_without_outputs"}  # fmt: skip
-"""What looks endless, and is computed at once: branches that many nodes call with the same types are planned once."""
+         "while_without_outputs", "volume_without_room"}  # fmt: skip
+"""What may be computed: branches that look endless, but have the same types each time, are planned once."""
 
 
 def all_files() -> dict[str, Callable[[], bytes]]:

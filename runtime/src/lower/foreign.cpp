@@ -122,8 +122,9 @@ Status expand_gather_nd(Expansion& e) {
   if (axis < 0 || axis + 1 > e.rank(0) || e.rank(1) < 1 || e.shape(1)[e.rank(1) - 1] != 1)
     return fail(Code::kUnsupported, "indices of shape %s for %s after %d axes", e.shape(1).str().c_str(),
                 e.shape(0).str().c_str(), axis);
-  Ints dims = {e.shape(0).count(0, axis + 1)};
-  dims.insert(dims.end(), e.shape(0).begin() + axis + 1, e.shape(0).end());
+  const Shape x = e.shape(0);
+  Ints dims = {x.count(0, axis + 1)};
+  dims.insert(dims.end(), x.begin() + axis + 1, x.end());
   const int flat = e.add("Reshape", {e.in(0), e.ints(dims)}, {{"allowzero", true}});
   e.finish("GatherND", {flat, e.in(1)}, {{"batch_dims", int64_t{0}}});
   return ok();
@@ -210,7 +211,7 @@ MINNOW_LOWERING("mnn.BandPart", expand_band);
 Status expand_pad_symmetric(Expansion& e) {
   Ints pads;
   MINNOW_RETURN_IF_ERROR(e.ints(1, &pads));
-  const Shape& shape = e.shape(0);
+  const Shape shape = e.shape(0);
   if (pads.size() != 2 * static_cast<size_t>(shape.rank()))
     return fail(Code::kFormat, "%zu paddings for rank %d", pads.size(), shape.rank());
   int x = e.in(0);

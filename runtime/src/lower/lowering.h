@@ -63,11 +63,12 @@ class Expansion {
   bool has(int i) const { return i < num_inputs() && node_.in[static_cast<size_t>(i)] >= 0; }
   int in(int i) const { return has(i) ? node_.in[static_cast<size_t>(i)] : -1; }
   int out(int i) const { return node_.out[static_cast<size_t>(i)]; }
-  const TensorType& type(int i) const { return stage_.values[static_cast<size_t>(in(i))].type; }
-  const Shape& shape(int i) const { return type(i).shape; }
+  // Copies: add() makes values, and so moves the list of them.
+  TensorType type(int i) const { return stage_.values[static_cast<size_t>(in(i))].type; }
+  Shape shape(int i) const { return type(i).shape; }
   int rank(int i) const { return type(i).shape.rank(); }
   // Of the only output; only where it was inferred before.
-  const Shape& out_shape() const { return stage_.values[static_cast<size_t>(out(0))].type.shape; }
+  Shape out_shape() const { return stage_.values[static_cast<size_t>(out(0))].type.shape; }
 
   // The contents of an integer input; kNeedsValue when they are not known yet.
   Status ints(int i, std::vector<int64_t>* out);

@@ -297,7 +297,7 @@ MINNOW_LOWERING("mnn.SpaceToBatch", expand_space_to_batch);
 Status expand_batch_to_space(Expansion& e) {
   Blocks b;
   MINNOW_RETURN_IF_ERROR(read_blocks(e, &b));
-  const Shape& shape = e.shape(0);
+  const Shape shape = e.shape(0);
   const auto m = static_cast<int64_t>(b.block.size());
   int64_t all = 1;
   for (int64_t size : b.block) all *= size;

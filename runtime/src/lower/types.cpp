@@ -117,7 +117,8 @@ Status expand_layer_norm(Expansion& e) {
   const auto count = static_cast<int>(e.attrs().ints("axes").size());
   const int rank = e.rank(0);
   if (count < 1 || count > rank) return fail(Code::kFormat, "it normalizes %d axes of %d", count, rank);
-  const std::vector<int64_t> tail(e.shape(0).begin() + (rank - count), e.shape(0).end());
+  const Shape x = e.shape(0);
+  const std::vector<int64_t> tail(x.begin() + (rank - count), x.end());
   std::vector<int> inputs = {e.in(0)};
   const bool rms = e.attrs().b("rms");
   for (int i = 1; i <= (rms ? 1 : 2); ++i) inputs.push_back(e.has(i) ? e.add("Reshape", {e.in(i), e.ints(tail)}) : -1);

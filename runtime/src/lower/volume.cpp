@@ -58,7 +58,7 @@ int stack(Expansion& e, int x, Ints shape, int64_t kernel, int64_t stride, int64
 
 // Convolves the images, and gives the result its axes.
 void finish(Expansion& e, const char* op, int images, int weights, Attrs attrs) {
-  const Shape& y = e.out_shape();
+  const Shape y = e.out_shape();
   std::vector<int> in = {images, weights, e.in(2)};
   if (e.has(3)) {
     const int turned = e.add("Transpose", {e.in(3)}, {{"perm", Ints{0, 2, 1, 3, 4}}});
