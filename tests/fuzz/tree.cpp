@@ -56,7 +56,8 @@ std::unique_ptr<Table> read_table(const Schema& schema, const flatbuffers::Table
                                   const reflection::Object* type) {
   auto table = std::make_unique<Table>(type);
   for (const reflection::Field* field : *type->fields()) {
-    if (!from.CheckField(field->offset())) continue;
+    // The verifier skips deprecated fields: what lies in their slots may point anywhere.
+    if (field->deprecated() || !from.CheckField(field->offset())) continue;
     const reflection::BaseType base = field->type()->base_type();
     Value value;
     if (is_scalar(base)) {
