@@ -210,12 +210,14 @@ class MatMul final : public Kernel {
     if (b != nullptr) b += s_.b[p] * s_.k * s_.n;
     if (few_rows_) return gemm_few_rows(a, s_.k, b, s_.ldb(), s_.transpose_b, s_.m, s_.n, s_.k, c, s_.n, pool);
     float* space = static_cast<float*>(context.workspace) + worker * space_floats_;
-    GemmCall call = {a, s_.lda(), s_.transpose_a, weights_.data() + s_.b[p] * packed_, nullptr, c, s_.n, space, pool};
+    GemmCall call = {a, s_.lda(), s_.transpose_a, nullptr, nullptr, c, s_.n, space, pool};
     if (low_) {
       call.packed_b = low_weights_.data() + s_.b[p] * low_packed_;
       return low_gemm_.run(call);
     }
-    if (!constant_) {
+    if (constant_) {
+      call.packed_b = weights_.data() + s_.b[p] * packed_;
+    } else {
       float* packed = space + round_up(gemm_.workspace_bytes() / 4, 16);
       gemm_pack_b(b, s_.ldb(), s_.transpose_b, s_.k, s_.n, packed, pool);
       call.packed_b = packed;
