@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -181,7 +181,7 @@ class CalibratedModel:
         graph = self.model.graph.clone()
         values = dict(zip(self.model.graph.values(), graph.values(), strict=True))
         nodes = dict(zip(self.model.graph, graph, strict=True))
-        weights = {n: self.weights(n) for n in plan.layers}
+        weights = {n: self.weights(n).holding_bias(steps[n.input(0)]) for n in plan.layers}
         moved = plan.moved(values, nodes)
         made = insert(
             graph,
@@ -191,7 +191,8 @@ class CalibratedModel:
         )
         model = replace(self.model, graph=graph, notices=[*self.model.notices], metadata=dict(self.model.metadata))
         names = {v.name: made[values[v]].name for v in plan.ends.values() if v in plan.points}
-        return QuantizedModel(model, plan, steps, weights, names)
+        numbers = {v: made[values[v]].input(0).name for v in plan.points}
+        return QuantizedModel(model, plan, steps, weights, names, numbers)
 
     def _shared_step(self, value: Value, owner: Value) -> Step:
         """The step that a tensor shares with another one, if its activation is nothing but the end of that range."""
@@ -227,6 +228,7 @@ class QuantizedModel:
         steps: by tensor of the float model.
         weights: by layer of the float model.
         names: by name of the result of a layer in the float model, the name of what is made of its integers.
+        numbers: by tensor of the float model, the name of its integers.
     """
 
     model: Model
@@ -234,6 +236,7 @@ class QuantizedModel:
     steps: dict[Value, Step]
     weights: dict[Node, Weights]
     names: dict[str, str]
+    numbers: dict[Value, str]
 
 
 def outputs_of(session: Session, inputs: Sequence[Inputs], resets: bool) -> list[dict[str, Array]]:
@@ -249,7 +252,12 @@ def outputs_of(session: Session, inputs: Sequence[Inputs], resets: bool) -> list
 
 
 def errors(
-    session: Session, other: Session, names: Mapping[str, str], inputs: Sequence[Inputs], resets: bool
+    session: Session,
+    other: Session,
+    names: Mapping[str, str],
+    inputs: Sequence[Inputs],
+    resets: bool,
+    floats: Mapping[str, Callable[[Array], Array]] | None = None,
 ) -> dict[str, Error]:
     """The errors of tensors of a model, by name.
 
@@ -258,8 +266,10 @@ def errors(
         names: those in the float model, and in the other one.
         inputs: of some runs.
         resets: whether the models have states.
+        floats: by name in the float model, what gives the floats that the integers of the other one mean.
     """
     found = {name: Error() for name in names}
+    as_floats = floats or {}
     for one in inputs:
         if resets:
             session.reset()
@@ -267,5 +277,5 @@ def errors(
         want = session.run(one, fetch=list(names))
         got = other.run(one, fetch=list(names.values()))
         for name, its in names.items():
-            found[name].add(want[name], got[its])
+            found[name].add(want[name], as_floats[name](got[its]) if name in as_floats else got[its])
     return found

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minnow.calibrated_model import CalibratedModel, QuantizedModel, errors, outputs_of
+from minnow.calibrated_model import CalibratedModel, Error, QuantizedModel, errors, outputs_of
 from minnow.calibration_data import Inputs, calibration_inputs, synthetic_inputs
 from minnow.convert import Report, convert_file
+from minnow.integer_layers import WrittenModel, refusals
 from minnow.metric import metric_of
-from minnow.optimizer.quantize.activations import unique_names
+from minnow.optimizer.quantize.activations import LAYERS, unique_names
+from minnow.optimizer.quantize.layers import layers_of
 from minnow.options.quantize import QuantizeOptions, parsed_drop
 from minnow.options.run import RunOptions
 from minnow.quantization_speed import speed_of
 from minnow.quantize import limit_text
-from minnow.report.calibration import Calibrated, CalibratedLayer
+from minnow.report.calibration import Calibrated, CalibratedLayer, Measured
 from minnow.report.similarity import similarities
 from minnow.runtime.verify.weights import QUANTIZED
 from minnow.schema.errors import BudgetError, MinnowError, StoppedError, UnsupportedError
@@ -30,7 +32,7 @@ from minnow.schema.notice import Notice
 if TYPE_CHECKING:
     from minnow.options.convert import ConvertOptions
     from minnow.report.quantization import Similarity
-    from minnow.schema.ir import Model
+    from minnow.schema.ir import Model, Node, Value
 
 _log = logging.getLogger("minnow.quantize")
 
@@ -276,6 +278,7 @@ class _Work:
         score = min((s.cosine for s in outputs.values()), default=1.0)
         if options.metric:
             score = metric_of(str(options.metric))(work.session(written))
+        file = WrittenModel.of(written, made)
         found = Calibrated(
             before_bytes=self.base.stat().st_size,
             after_bytes=size,
@@ -285,8 +288,8 @@ class _Work:
             tried=self.tried,
             method=options.activation_method,
             runs=work.runs,
-            tensors=len(made.steps),
-            calibrated=self._layers(made),
+            tensors=sum(map(file.has_integers, made.numbers.values())),
+            calibrated=self._layers(made, written, file),
             corrections=["biases corrected"] * options.bias_correction + ["channels equalized"] * self.equalized,
         )
         if options.measure:
@@ -298,41 +301,70 @@ class _Work:
                 found.speed = speed
         return found
 
-    def _layers(self, made: QuantizedModel) -> list[CalibratedLayer]:
+    def _layers(self, made: QuantizedModel, written: Path, file: WrittenModel) -> list[CalibratedLayer]:
+        """What the file has of each layer of the float model, in order."""
         work = self.calibrated
-        measured = errors(
-            work.session(work.path), work.session(self.write(made)), made.names, self.inputs[:_RANKED],
-            bool(work.model.states),
-        )  # fmt: skip
+        refused = refusals(self.path, self.options, made, (n for n in made.plan.layers if n not in file.integers))
+        measured = self._errors(made, written, file)
+        named = {layer.node: layer.name for layer in layers_of(work.model.graph) if layer.form != "table"}
         rows: list[CalibratedLayer] = []
-        quantized = set(made.plan.layers)
-        for node in work.model.graph:
-            if node not in quantized:
-                why = made.plan.kept.get(node.name) if node.op in ("Conv", "Linear") else None
-                if why is not None:
-                    row = CalibratedLayer(node.name, node.op, "f32", why=why, effect_db=self.effects.get(node.name))
-                    rows.append(row)
-                continue
-            end = made.plan.ends[node]
-            step = made.steps[end]
-            error = measured[end.name]
-            weights = np.asarray(node.input(1).array, np.float32)
-            norm = float(np.linalg.norm(weights))
-            rows.append(
-                CalibratedLayer(
-                    node.name,
-                    node.op,
-                    "int8",
-                    step.low,
-                    step.high,
-                    work.histograms[end].beyond(step.low, step.high),
-                    error.sqnr_db,
-                    error.cosine,
-                    float(np.linalg.norm(weights - made.weights[node].floats)) / norm if norm else 0.0,
-                    self.effects.get(node.name),
-                )
-            )
+        for graph in work.model.graph.walk():
+            for node in graph:
+                name = named.get(node, node.name)
+                if node in made.weights:
+                    why = refused.get(node, "")
+                    rows.append(self._row(made, node, why, *measured[made.plan.ends[node]]))
+                elif graph is work.model.graph and node.op in LAYERS:
+                    rows.append(CalibratedLayer(name, node.op, "f32", why=made.plan.kept[node.name]))
+                elif node in named:
+                    inside = f"it is in the subgraph '{graph.name}'"
+                    why = inside if node.op in LAYERS else f"{node.op} has no form with integers"
+                    rows.append(CalibratedLayer(name, node.op, "f32", why=why))
+        for row in rows:
+            row.effect_db = self.effects.get(row.name)
         return rows
+
+    def _row(self, made: QuantizedModel, node: Node, why: str, error: Error, where: Measured) -> CalibratedLayer:
+        end = made.plan.ends[node]
+        step = made.steps[end]
+        weights = np.asarray(node.input(1).array, np.float32)
+        norm = float(np.linalg.norm(weights))
+        return CalibratedLayer(
+            node.name,
+            node.op,
+            "f32" if why else "int8",
+            step.low,
+            step.high,
+            self.calibrated.histograms[end].beyond(step.low, step.high),
+            error.sqnr_db,
+            error.cosine,
+            where,
+            float(np.linalg.norm(weights - made.weights[node].floats)) / norm if norm else 0.0,
+            why=why,
+        )
+
+    def _errors(self, made: QuantizedModel, written: Path, file: WrittenModel) -> dict[Value, tuple[Error, Measured]]:
+        """The errors of the results of layers in the file, or beside float layers where the file has no such tensor."""
+        work = self.calibrated
+        ends = [made.plan.ends[node] for node in made.plan.layers]
+        integers = {v: made.numbers[v] for v in ends if file.has_integers(made.numbers[v])}
+        floats = {v: made.names[v.name] for v in ends if v not in integers and file.has_floats(made.names[v.name])}
+        steps = {v: made.names[v.name] for v in ends if v not in integers and v not in floats}
+        found: dict[Value, tuple[Error, Measured]] = {}
+        places: list[tuple[Path, dict[Value, str], Measured]] = [
+            (written, {**integers, **floats}, "file"),
+            (self.path, steps, "steps"),
+        ]
+        for path, names, where in places:
+            if not names:
+                continue
+            rounded = {v.name: made.steps[v].floats for v in integers}
+            measured = errors(
+                work.session(work.path), work.session(path), {v.name: name for v, name in names.items()},
+                self.inputs[:_RANKED], bool(work.model.states), rounded,
+            )  # fmt: skip
+            found |= {v: (measured[v.name], where) for v in names}
+        return found
 
     def notices(self) -> list[str]:
         """What the user should know."""

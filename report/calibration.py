@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from minnow.report.quantization import Quantization, totals
+
+Measured = Literal["", "file", "steps"]
+"""Where the result of a layer was measured: nowhere; in the file that was written; in the model before the optimizer,
+whose layers compute in float with rounded weights, and whose tensors are rounded to integers and back."""
 
 
 @dataclass
@@ -13,15 +18,17 @@ class CalibratedLayer:
 
     Attributes:
         name, op: of the layer.
-        kind: "int8", or "f32" for a layer that stays float.
+        kind: "int8" if the file has it with integers, or "f32".
         low, high: the range of its output.
         saturated: share of the numbers of its output in the calibration that lie beyond the range.
         sqnr_db: power of its output divided by that of the error, in dB, where all layers are quantized; None without
             an error, or where it was not measured.
         cosine: of its output and that of the float model; None where it was not measured.
+        measured: where both were measured.
         weight_error: norm of the errors of the weights divided by that of the weights.
         effect_db: SQNR of the outputs if this layer alone is quantized; None where it was not measured.
-        why: why it stays float.
+        why: why it is float. A layer that a rule of the optimizer has refused has rounded weights and inputs all the
+            same: its range and its errors are there, too.
     """
 
     name: str
@@ -32,6 +39,7 @@ class CalibratedLayer:
     saturated: float = 0.0
     sqnr_db: float | None = None
     cosine: float | None = None
+    measured: Measured = ""
     weight_error: float = 0.0
     effect_db: float | None = None
     why: str = ""
@@ -44,8 +52,8 @@ class Calibrated(Quantization):
     Attributes:
         method: how ranges were chosen.
         runs: inputs of the calibration.
-        tensors: how many became integers.
-        calibrated: the layers, in the order of the model.
+        tensors: how many the file has as integers.
+        calibrated: the layers as they are in the file, in the order of the model.
         corrections: what was done to the model before: names of methods.
     """
 
@@ -67,32 +75,39 @@ class Calibrated(Quantization):
 
 
 _SHOWN = 60
+_ELSEWHERE = "*"
+"""Marks what was measured elsewhere than in the file."""
 
 
 def _table(layers: list[CalibratedLayer]) -> list[str]:
     header = ("layer", "op", "type", "SQNR dB", "cosine", "range", "beyond", "weights")
-    rows = [header, *(_cells(layer) for layer in layers[:_SHOWN])]
+    shown = layers[:_SHOWN]
+    rows = [header, *map(_cells, shown)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
-    notes = ["", *(layer.why for layer in layers[:_SHOWN])]
+    notes = ["", *(layer.why for layer in shown)]
     lines = []
     for row, note in zip(rows, notes, strict=True):
         cells = [c.ljust(w) if i < 3 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
         lines.append(f"{'  '.join(cells)}  {note}".rstrip())
     lines.insert(1, "  ".join("-" * w for w in widths))
-    rest = len(layers) - _SHOWN
-    return [*lines, *([f"and {rest} more layers"] if rest > 0 else [])]
+    if (rest := len(layers) - _SHOWN) > 0:
+        lines.append(f"and {rest} more layers")
+    if any(layer.measured == "steps" for layer in shown):
+        lines.append(f"{_ELSEWHERE} measured before the optimizer: the file does not have this tensor")
+    return lines
 
 
 def _cells(layer: CalibratedLayer) -> tuple[str, ...]:
     name = layer.name if len(layer.name) <= 40 else f"...{layer.name[-37:]}"
-    if layer.kind != "int8":
+    if not layer.measured:
         return name, layer.op, layer.kind, "", "", "", "", ""
+    mark = _ELSEWHERE if layer.measured == "steps" else ""
     return (
         name,
         layer.op,
         layer.kind,
-        "" if layer.sqnr_db is None else f"{layer.sqnr_db:.1f}",
-        "" if layer.cosine is None else f"{layer.cosine:.5f}",
+        "" if layer.sqnr_db is None else f"{layer.sqnr_db:.1f}{mark}",
+        "" if layer.cosine is None else f"{layer.cosine:.5f}{mark}",
         f"{layer.low:.3g} .. {layer.high:.3g}",
         f"{layer.saturated:.2%}",
         f"{layer.weight_error:.2g}",

@@ -20,8 +20,9 @@ from minnow.schema.ops.epilogue import RESIDUAL
 
 Array = npt.NDArray[Any]
 
-LAYERS = ("Conv", "Linear")
-"""The ops with weights that the integer rules of the optimizer know."""
+RULES = {"Conv": "quantize_conv", "Linear": "quantize_matmul"}
+"""The ops with weights that can compute with integers, and the rules of the optimizer that let them."""
+LAYERS = tuple(RULES)
 
 # op list: the ops that the rule `move_integers` of the optimizer writes out as its pattern.
 _SAME_SCALE = ("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand", "Gather")
@@ -64,10 +65,13 @@ class Step:
         """The largest number that there is."""
         return (_STEPS - self.zero) * float(self.scale)
 
+    def floats(self, numbers: Array) -> Array:
+        """What integers mean, f32."""
+        return np.asarray((np.asarray(numbers, np.float32) - np.float32(self.zero)) * self.scale, np.float32)
+
     def rounded(self, x: Array) -> Array:
         """Floats as they are after quantization, as float32."""
-        numbers = np.clip(np.rint(np.asarray(x, np.float32) / self.scale) + np.float32(self.zero), 0, _STEPS)
-        return np.asarray((numbers - np.float32(self.zero)) * self.scale, np.float32)
+        return self.floats(np.clip(np.rint(np.asarray(x, np.float32) / self.scale) + np.float32(self.zero), 0, _STEPS))
 
 
 @dataclass
@@ -134,6 +138,8 @@ def _refusal(node: Node) -> str:
     weights = node.input(1)
     if weights.data is None or weights.type.dtype is not DType.F32 or node.input(0).type.dtype is not DType.F32:
         return "its weights are computed, or no float32"
+    if node.input(0).data is not None:
+        return "its input is constant"
     if node.has_input(RESIDUAL) or node.attrs.get("activation"):
         return "it has a residual or an activation in the source"
     if node.has_input(2) and node.input(2).data is None:
@@ -201,19 +207,17 @@ def _share(plan: Plan, graph: Graph, skip: Callable[[Node], str]) -> None:
         plan.points[value] = other
 
 
-def insert(
-    graph: Graph, plan: Plan, steps: Mapping[Value, Step], weights: Mapping[Node, Weights]
-) -> dict[Value, Value]:
+def insert(graph: Graph, plan: Plan, steps: Mapping[Value, Step], weights: Mapping[Node, Weights]) -> dict[Value, Node]:
     """Puts the steps to integers and back into a graph, in place.
 
     Args:
         graph: that of the plan.
         plan: what becomes integers.
         steps: for each tensor that becomes integers what these mean.
-        weights: for each layer of the plan its weights.
+        weights: for each layer of the plan its weights, with scales that hold its bias.
 
     Returns:
-        For each such tensor the floats that others read in its place.
+        For each such tensor the node from integers back to floats, whose result others read in its place.
     """
     given = {node: steps[node.input(0)] for node in plan.layers}
     found = {value: _insert_step(graph, value, steps[value]) for value in plan.points}
@@ -222,18 +226,20 @@ def insert(
     return found
 
 
-def _insert_step(graph: Graph, value: Value, step: Step) -> Value:
+def _insert_step(graph: Graph, value: Value, step: Step) -> Node:
     users = list(value.uses)
     before = next(iter(graph)) if value.producer is None else value.producer.next
     b = Builder(graph, before, f"{value.name} > quantize")
     scale, zero = np.asarray(step.scale, np.float32), np.asarray(step.zero, np.uint8)
-    back: Value = b.DequantizeLinear(b.QuantizeLinear(value, scale, zero, to=DType.U8), scale, zero)
+    numbers: Value = b.QuantizeLinear(value, scale, zero, to=DType.U8)
+    back: Value = b.DequantizeLinear(numbers, scale, zero)
     for node, i in users:
         node.set_input(i, back)
-    back.name = f"{value.name}/integers"
+    numbers.name, back.name = f"{value.name}/u8", f"{value.name}/integers"
     if back.is_output:
         value.name, back.name = f"{value.name}/float", value.name
-    return back
+    assert back.producer is not None
+    return back.producer
 
 
 @dataclass(frozen=True)
@@ -281,7 +287,6 @@ def bias_of(node: Node) -> Array | None:
 
 
 def _insert_weights(graph: Graph, node: Node, weights: Weights, step: Step) -> None:
-    weights = weights.holding_bias(step)
     b = Builder(graph, node, f"{node.origin} > quantize".removeprefix(" > "))
     w = b.DequantizeLinear(Value.constant(weights.numbers, node.input(1).name), weights.scale, axis=0)
     bias = None if weights.bias is None else _whole(weights.bias, weights.scale.astype(np.float64) * float(step.scale))
