@@ -89,10 +89,10 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
         reader.fed = types
         for t in table.get("nodes", []):
             reader.op(t)
-        # The inputs of a subgraph are bound by its list, whatever the order of its Input ops.
-        reader.graph.params = _bound(reader.graph, [reader.value(i) for i in _list(table.get("inputs"))])
         outputs = _list(table.get("outputs"))
         reader.finish([reader.name(i) for i in outputs], [reader.value(i) for i in outputs])
+        # The inputs of a subgraph are bound by its list, whatever the order of its Input ops.
+        reader.graph.params = _bound(reader.graph, [reader.value(i) for i in _list(table.get("inputs"))])
         for i, value in zip(outputs, reader.graph.outputs, strict=True):
             if value.type.shape is None and names[i] in scanned:
                 value.type = value.type.with_shape(scanned[names[i]].shape)
