@@ -17,7 +17,7 @@ from minnow.converter.torch.symbolic.tensor import Number, Tensor, scatter_view
 from minnow.converter.torch.symbolic.view import Axis, Function, reshape, view
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import Value
-from minnow.schema.limit import add_bytes
+from minnow.schema.limit import add_bytes, add_nodes
 from minnow.schema.ops import Builder
 
 FAR = (1 << 63) - 1
@@ -240,6 +240,7 @@ def equal_parts(n: Any, size: Any, node: Any, what: str) -> list[Any]:
         return [*[size] * (_declared(node, what) - 1), None]
     if size == 0:
         return [0]
+    add_nodes(n // abs(size))  # pieces are as good as nodes: a small file can ask for a million million
     return [min(size, n - i) for i in range(0, n, size)] or [0]
 
 
@@ -260,6 +261,7 @@ def _(b, self, split_sizes, dim=0, *, node=None):
 def _(b, self, chunks, dim=0, *, node=None):
     n = dim_of(self, axis_in(dim, rank(self, "what is split")))
     if isinstance(n, int):
+        add_nodes(0 if n else chunks)
         return dim, equal_parts(n, -(-n // chunks), node, "") if n else [0] * chunks
     count = _declared(node, f"how many pieces {self.type} has")
     whole = b.Shape(self, start=axis_in(dim, rank(self, "what is split")), end=axis_in(dim, rank(self, "")) + 1)
@@ -277,6 +279,7 @@ def _sections(x: Value, dim: int, parts: Any) -> list[tuple[int, int]]:
     n = static_dim(x.type, at, "what is split")
     parts = known(parts, "the number of pieces")
     if isinstance(parts, int):
+        add_nodes(parts)
         sizes = [n // parts + (i < n % parts) for i in range(parts)]
         ends = np.cumsum(sizes).tolist()
         return list(zip([0, *ends[:-1]], ends, strict=True))
