@@ -79,24 +79,31 @@ def _files(path: Path) -> list[Path]:
         raise FormatError("there is no such file or folder", where=str(path))
     if path.is_file():
         return [path]
-    found = [p for p in path.rglob("*") if p.suffix.lower() in (*_ARRAYS, *_PICTURES) and p.is_file()]
+    from minnow.runtime.verify.folder import DESCRIPTION
+
+    kinds = (*_ARRAYS, *_PICTURES)
+    found = [p for p in path.rglob("*") if (p.suffix.lower() in kinds or p.name == DESCRIPTION) and p.is_file()]
     shown = sorted((p for p in found if not p.name.startswith(".")), key=lambda p: p.relative_to(path).parts)
     if not shown:
         raise UsageError(
             "the folder has no inputs to calibrate with",
             where=str(path),
-            hint=f"pictures ({', '.join(_PICTURES)}), or arrays ({', '.join(_ARRAYS)})",
+            hint=f"pictures ({', '.join(_PICTURES)}), arrays ({', '.join(_ARRAYS)}), or folders with {DESCRIPTION}",
         )
     return shown
 
 
 def _all_of(files: Iterable[Path], model: Model, how: Preprocess) -> Iterator[Inputs]:
     from minnow.runtime.verify.data import read_npz
+    from minnow.runtime.verify.folder import DESCRIPTION, inputs_in
     from minnow.runtime.verify.picture import is_picture
 
+    dtypes = {name: str(np.dtype(type.dtype.numpy)) for name, type in model.user_inputs}
     for path in files:
-        if is_picture(path):
-            item: Any = _picture(path, model, how)
+        if path.name == DESCRIPTION:
+            item: Any = inputs_in(path.parent, dtypes)
+        elif is_picture(path):
+            item = _picture(path, model, how)
         elif path.suffix.lower() == ".npy":
             item = _read_npy(path)
         else:
@@ -116,8 +123,9 @@ def _picture(path: Path, model: Model, how: Preprocess) -> Inputs:
     from minnow.runtime.verify.data import complete
     from minnow.runtime.verify.picture import fitted
 
-    name, array = fitted(path, model)
-    if how != Preprocess() and array.dtype.kind == "f":
+    height, width = how.crop
+    name, array = fitted(path, model, (height, width), (how.size[0], how.size[1]) if how.size else None)
+    if (how.mean, how.std, how.order) != ((0.0,), (255.0,), "rgb") and array.dtype.kind == "f":
         axis = 1 if array.ndim == 4 and array.shape[1] in (1, 3) else 0 if array.shape[0] in (1, 3) else array.ndim - 1
         shape = [1] * array.ndim
         shape[axis] = -1

@@ -17,6 +17,7 @@ from minnow.calibration_data import Inputs, calibration_inputs, synthetic_inputs
 from minnow.convert import Report, convert_file
 from minnow.integer_layers import WrittenModel, refusals
 from minnow.metric import metric_of
+from minnow.mnnquant_file import with_mnnquant
 from minnow.optimizer.quantize.activations import LAYERS, unique_names
 from minnow.optimizer.quantize.layers import layers_of
 from minnow.options.quantize import QuantizeOptions, parsed_drop
@@ -60,6 +61,7 @@ def quantize_calibrated(source: Path, options: QuantizeOptions, threads: int | N
         The errors of `convert`.
     """
     tell = options.progress or (lambda name: None)
+    options = with_mnnquant(options)
     conversion = options.for_conversion(None)
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder) / "base.mnn"

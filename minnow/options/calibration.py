@@ -1,5 +1,6 @@
 """Options of a calibration: which numbers the tensors of a model have, and how these become integers of 8 bits."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -18,8 +19,9 @@ class CalibrationOptions(Options):
 
     calibration: Any = option(
         "",
-        "Typical inputs: a folder of pictures, .npy or .npz files, one such file, or a function of your own that gives "
-        "them (its code is run). Layers then compute with integers of 8 bits, whose ranges these inputs show.",
+        "Typical inputs: a folder of pictures, .npy or .npz files, one such file, a function of your own that gives "
+        "them (its code is run), or the .json file of MNN's mnnquant, whose keys stand for flags. Layers then compute "
+        "with integers of 8 bits, whose ranges these inputs show.",
         metavar="FOLDER|FILE|FILE.py:FUNCTION",
         python="Or what can be iterated over and gives arrays by name, or arrays for a model with one input.",
     )
@@ -30,7 +32,8 @@ class CalibrationOptions(Options):
     preprocess: str = option(
         "",
         "How pictures become inputs, (pixel - mean) / std with pixels from 0 to 255: "
-        "mean=123.7,116.3,103.5:std=58.4,57.1,57.4:order=bgr; by default mean=0:std=255:order=rgb.",
+        "mean=123.7,116.3,103.5:std=58.4,57.1,57.4:order=bgr; by default mean=0:std=255:order=rgb. "
+        "crop=0.875 uses that share of height and width, in the middle; size=224,224 is for dynamic inputs.",
         metavar="KEY=VALUE:...",
     )
     calibration_limit: int = option(
@@ -70,11 +73,29 @@ class CalibrationOptions(Options):
 
 @dataclass(frozen=True)
 class Preprocess:
-    """How the pixels of a picture, 0 to 255, become numbers: (pixel - mean) / std, for each channel."""
+    """How the pixels of a picture, 0 to 255, become numbers: (pixel - mean) / std, for each channel.
+
+    Attributes:
+        mean, std: one number, or one for each of 3 channels.
+        order: of the channels, "rgb" or "bgr".
+        crop: shares of height and width, in the middle, that are used.
+        size: height and width of a dynamic input; () are those of the picture.
+    """
 
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (255.0,)
     order: str = "rgb"
+    crop: tuple[float, ...] = (1.0, 1.0)
+    size: tuple[int, ...] = ()
+
+
+_NUMBERS: dict[str, Callable[[tuple[float, ...]], bool]] = {
+    "mean": lambda given: len(given) in (1, 3),
+    "std": lambda given: len(given) in (1, 3) and 0.0 not in given,
+    "crop": lambda given: len(given) <= 2 and all(0 < n <= 1 for n in given),
+    "size": lambda given: len(given) == 2 and all(1 <= n <= 1 << 16 and n == int(n) for n in given),
+}
+"""Of the keys with numbers, whether some will do."""
 
 
 def parsed_preprocess(text: str) -> Preprocess:
@@ -91,8 +112,10 @@ def parsed_preprocess(text: str) -> Preprocess:
             numbers = tuple(float(n) for n in value.split(","))
         except ValueError:
             numbers = ()
-        bad = not numbers or any(n != n or abs(n) == float("inf") for n in numbers)
-        if key not in ("mean", "std") or bad or len(numbers) not in (1, 3) or (key == "std" and 0.0 in numbers):
+        check = _NUMBERS.get(key)
+        if check is None or not numbers or any(n != n or abs(n) == float("inf") for n in numbers) or not check(numbers):
             raise UsageError(f"preprocess has '{part}'", hint=hint)
-        found[key] = numbers
+        if key == "crop":
+            numbers = (numbers * 2)[:2]
+        found[key] = tuple(map(int, numbers)) if key == "size" else numbers
     return Preprocess(**found)

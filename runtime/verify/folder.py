@@ -22,7 +22,6 @@ from minnow.schema.errors import FormatError, ModelError, UnsupportedError, Usag
 
 if TYPE_CHECKING:
     from minnow.options.run import RunOptions
-    from minnow.runtime.session import Session, TensorInfo
     from minnow.runtime.verify.verification import Verification
 
 Array = np.ndarray[Any, Any]
@@ -57,7 +56,7 @@ def check(folder: Path, model: Path, tolerance: float, options: RunOptions) -> V
 
     given, names = _description(folder)
     session = load(model, **vars(options))
-    inputs = _inputs(folder, given, session)
+    inputs = _inputs(folder, given, {info.name: info.dtype for info in session.inputs})
     outputs = {info.name: info for info in session.outputs}
     if unknown := [name for name in names if name not in outputs]:
         why = f"its outputs are {', '.join(outputs)}"
@@ -129,14 +128,26 @@ def _description(folder: Path) -> tuple[list[_Given], list[str]]:
     return rows, names
 
 
-def _inputs(folder: Path, given: Sequence[_Given], session: Session) -> dict[str, Array]:
-    infos: Mapping[str, TensorInfo] = {info.name: info for info in session.inputs}
+def inputs_in(folder: Path, dtypes: Mapping[str, str]) -> dict[str, Array]:
+    """The inputs in a folder, by name.
+
+    Args:
+        folder: with `input.json`.
+        dtypes: the element types of the inputs that the model has.
+
+    Raises:
+        FormatError: the folder cannot be read. UsageError: it does not fit the model.
+    """
+    return _inputs(folder, _description(folder)[0], dtypes)
+
+
+def _inputs(folder: Path, given: Sequence[_Given], dtypes: Mapping[str, str]) -> dict[str, Array]:
     found: dict[str, Array] = {}
     for row in given:
-        if row.name not in infos:
-            why = f"its inputs are {', '.join(infos)}"
+        if row.name not in dtypes:
+            why = f"its inputs are {', '.join(dtypes)}"
             raise UsageError(f"the model has no input '{row.name}'", where=str(folder / DESCRIPTION), why=why)
-        dtype = infos[row.name].dtype
+        dtype = dtypes[row.name]
         count = math.prod(row.shape)
         if row.value is None:
             path = inside(folder, f"{row.name}.txt")

@@ -32,8 +32,16 @@ def is_picture(path: Path) -> bool:
         raise FormatError("cannot read the data", where=str(path), why=e.strerror or str(e)) from None
 
 
-def fitted(path: Path, model: Model) -> tuple[str, Array]:
+def fitted(
+    path: Path, model: Model, crop: tuple[float, float] = (1.0, 1.0), size: tuple[int, int] | None = None
+) -> tuple[str, Array]:
     """The name of a model's image input, and the picture as an array for it.
+
+    Args:
+        path: the picture.
+        model: says what its input is.
+        crop: shares of the height and of the width, in the middle, that are used.
+        size: height and width where the input is dynamic; by default those of the picture.
 
     Raises:
         UsageError: the model has no such input, or several; OpenCV is not installed.
@@ -50,8 +58,9 @@ def fitted(path: Path, model: Model) -> tuple[str, Array]:
         )
     ((name, axes),) = kinds.items()
     type = dict(model.user_inputs)[name]
-    pixels = _read(path)
-    height, width = (_size(type, axes.index(axis), size) for axis, size in zip("HW", pixels.shape, strict=False))
+    pixels = _cropped(_read(path), crop)
+    own = size or pixels.shape[:2]
+    height, width = (_size(type, axes.index(axis), n) for axis, n in zip("HW", own, strict=True))
     return name, arranged(_resized(pixels, height, width), type, axes, model.source)
 
 
@@ -116,6 +125,12 @@ def _read(path: Path) -> Array:
     if found is None:
         raise FormatError("the file is neither a picture nor an .npz file", where=str(path), why=why)
     return np.asarray(found)[..., ::-1]
+
+
+def _cropped(pixels: Array, crop: tuple[float, float]) -> Array:
+    kept = [max(1, round(n * share)) for n, share in zip(pixels.shape, crop, strict=False)]
+    top, left = ((n - k) // 2 for n, k in zip(pixels.shape, kept, strict=False))
+    return pixels[top : top + kept[0], left : left + kept[1]]
 
 
 def _resized(pixels: Array, height: int, width: int) -> Array:
