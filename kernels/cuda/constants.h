@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/core/kernel.h"
+#include "kernels/gpu/channels_last.h"
 
 namespace minnow::cuda {
 
@@ -15,9 +16,7 @@ void store_floats(const float* from, int64_t count, DType dtype, void* to);
 // The same in `shape`, stretched to it by numpy's rules.
 std::vector<float> stretched_floats(const Tensor& tensor, const Shape& shape);
 
-constexpr bool is_kernel_float(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
-}
+using gpu::is_kernel_float;
 // The constant contents of an input, or null.
 inline const Tensor* constant_of(const NodeContext& node, size_t i) {
   return i < node.constant.size() && node.in[i] != nullptr ? node.constant[i] : nullptr;

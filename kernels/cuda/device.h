@@ -14,6 +14,7 @@
 #include <string>
 
 #include "kernels/cuda/launch.h"
+#include "kernels/gpu/channels_last.h"
 #include "kernels/gpu/device.h"
 
 namespace minnow::cuda {
@@ -39,9 +40,8 @@ Target target_of(gpu::Stream& stream);
 // ok, or what failed: out of memory, an error that leaves the device usable, or one that does not.
 Status check(cudaError_t error, const char* what);
 
-// The memory of a tensor in channels-last layout: C is rounded up to a multiple of this.
-constexpr int64_t kChannelRound = 8;
-constexpr int64_t round_channels(int64_t c) { return (c + kChannelRound - 1) / kChannelRound * kChannelRound; }
+using gpu::kChannelRound;
+using gpu::round_channels;
 
 KernelTable& cuda_kernels();
 

@@ -1,133 +1,46 @@
 // The op Resize, of images in channels-last layout; the portable kernel computes all others.
 #include "kernels/cuda/resize.h"
 
-#include "kernels/cuda/constants.h"
 #include "kernels/cuda/device.h"
 #include "kernels/gpu/resize.h"
-#include "kernels/gpu/uploaded.h"
 
 namespace minnow::cuda {
 namespace {
 
-int64_t round_up(int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
-class ResizeKernel final : public gpu::GpuKernel {
- public:
-  Status reshape(const NodeContext& node, int64_t* workspace) override {
-    *workspace = 0;
-    portable_ = nullptr;
-    const TensorType &x = *node.in[0], &y = *node.out[0];
-    if (x.layout == Layout::kPlain) return plan_portable(node, workspace);
-    ResizeSettings settings;
-    MINNOW_RETURN_IF_ERROR(read_resize_settings(node.attrs, &settings));
-    blends_ = settings.mode != ResizeSettings::Mode::kNearest;
-    std::array<ResizeAxis, kMaxRank> axes;
-    if (y.count() > 0) MINNOW_RETURN_IF_ERROR(gpu::resize_axes(node, settings, &axes));
-    if (!axes[0].identity() || !axes[1].identity()) return plan_portable(node, workspace);
+class ResizeKernel final : public gpu::ResizeLastKernel {
+  Status prepare(const NodeContext&) override {
+    const auto axis_of = [&](const gpu::UploadedAxis& table) {
+      Resize::Axis axis;
+      axis.in = static_cast<int>(table.in);
+      axis.out = static_cast<int>(table.out);
+      axis.taps = table.taps;
+      axis.index = static_cast<const int*>(table.index.data());
+      if (blends_) axis.weight = static_cast<const float*>(table.weight.data());
+      return axis;
+    };
     r_ = Resize();
-    if (y.count() == 0) return ok();
-    r_.dtype = x.dtype;
-    r_.images = static_cast<int>(x.shape[0]);
-    r_.channels = static_cast<int>(round_channels(x.shape[1]));
-    r_.outside = settings.extrapolation;
-    const bool has_rows = x.shape.rank() == 4;
-    MINNOW_RETURN_IF_ERROR(make_table(node, settings, has_rows ? axes[2] : ResizeAxis(), &rows_, &r_.rows));
-    return make_table(node, settings, axes[has_rows ? 3 : 2], &columns_, &r_.columns);
+    r_.dtype = dtype_;
+    r_.images = static_cast<int>(images_);
+    r_.channels = static_cast<int>(channels_);
+    r_.rows = axis_of(rows_);
+    r_.columns = axis_of(columns_);
+    r_.outside = outside_;
+    return ok();
   }
-  Status enqueue(const RunContext& context, gpu::Stream& stream) override {
-    if (portable_ != nullptr) return enqueue_portable(context, stream);
-    if (r_.images == 0) return ok();
+  Status resize(const RunContext& context, gpu::Stream& stream) const override {
     Resize r = r_;
     r.x = context.in[0]->data;
     r.y = context.out[0]->data;
-    return check(resize(r, target_of(stream)), "to resize");
-  }
-  Profile profile() const override {
-    if (portable_ != nullptr) return portable_->profile();
-    return {blends_ ? "blend_channels_last" : "nearest_channels_last"};
-  }
-
- private:
-  struct Table {
-    gpu::Uploaded index, weight;
-  };
-
-  Status make_table(const NodeContext& node, const ResizeSettings& settings, const ResizeAxis& axis, Table* table,
-                    Resize::Axis* to) const {
-    const ResizeTable made = gpu::resize_table(settings, axis);
-    to->in = static_cast<int>(axis.in);
-    to->out = static_cast<int>(axis.out);
-    to->taps = made.taps;
-    MINNOW_RETURN_IF_ERROR(table->index.make(gpu::device_of(node), made.index));
-    to->index = static_cast<const int*>(table->index.data());
-    if (!blends_) return ok();
-    MINNOW_RETURN_IF_ERROR(table->weight.make(gpu::device_of(node), made.weight));
-    to->weight = static_cast<const float*>(table->weight.data());
-    return ok();
-  }
-
-  // In plain layout, with conversions before and behind it where that is another one.
-  Status plan_portable(const NodeContext& node, int64_t* workspace) {
-    std::unique_ptr<Kernel> kernel = gpu::create_resize(node);
-    portable_.reset(static_cast<gpu::GpuKernel*>(kernel.release()));
-    x_ = *node.in[0];
-    y_ = *node.out[0];
-    converts_ = x_.layout != Layout::kPlain;
-    x_.layout = y_.layout = Layout::kPlain;
-    NodeContext plain = node;
-    plain.in[0] = &x_;
-    plain.out[0] = &y_;
-    MINNOW_RETURN_IF_ERROR(portable_->reshape(plain, workspace));
-    if (!converts_) return ok();
-    before_ = gpu::device_of(node).create_conversion(*node.in[0], x_);
-    behind_ = gpu::device_of(node).create_conversion(y_, *node.out[0]);
-    *workspace += round_up(x_.bytes()) + round_up(y_.bytes());
-    return ok();
-  }
-  Status enqueue_portable(const RunContext& context, gpu::Stream& stream) {
-    if (!converts_) return portable_->enqueue(context, stream);
-    if (y_.count() == 0) return ok();
-    char* const space = static_cast<char*>(context.workspace);
-    Tensor x{x_, space}, y{y_, space + round_up(x_.bytes())};
-    RunContext inner = context;
-    inner.in[0] = &x;
-    inner.out[0] = &y;
-    inner.workspace = space + round_up(x_.bytes()) + round_up(y_.bytes());
-    const auto convert = [&](Kernel& kernel, const Tensor* from, Tensor* to) {
-      RunContext one;
-      one.in = {from};
-      one.out = {to};
-      return static_cast<gpu::GpuKernel&>(kernel).enqueue(one, stream);
-    };
-    MINNOW_RETURN_IF_ERROR(convert(*before_, context.in[0], &x));
-    MINNOW_RETURN_IF_ERROR(portable_->enqueue(inner, stream));
-    return convert(*behind_, &y, context.out[0]);
+    return check(cuda::resize(r, target_of(stream)), "to resize");
   }
 
   Resize r_;
-  bool blends_ = false;
-  Table rows_, columns_;
-  std::unique_ptr<gpu::GpuKernel> portable_;
-  std::unique_ptr<Kernel> before_, behind_;
-  TensorType x_, y_;  // plain
-  bool converts_ = false;
 };
 
 std::unique_ptr<Kernel> create(const NodeContext&) { return std::make_unique<ResizeKernel>(); }
 
-bool supports(const NodeContext& node, std::string* why) {
-  if (!gpu::supports_resize(node, why)) return false;
-  const TensorType &x = *node.in[0], &y = *node.out[0];
-  const int rank = x.shape.rank();
-  if (!is_kernel_float(x.dtype) || (rank != 3 && rank != 4) || x.shape[0] != y.shape[0] || x.shape[1] != y.shape[1]) {
-    *why = "resizes images of one or two axes in this layout";
-    return false;
-  }
-  return true;
-}
-
 }  // namespace
 
-MINNOW_CUDA_KERNEL("Resize", create, supports, LayoutRule::kFollow);
+MINNOW_CUDA_KERNEL("Resize", create, gpu::supports_resize_last, LayoutRule::kFollow);
 
 }  // namespace minnow::cuda

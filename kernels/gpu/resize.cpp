@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/gpu/uploaded.h"
-
 namespace minnow::gpu {
 namespace {
 
@@ -95,6 +93,15 @@ ResizeTable resize_table(const ResizeSettings& settings, const ResizeAxis& axis)
   return table;
 }
 
+Status UploadedAxis::make(Device& device, const ResizeSettings& settings, const ResizeAxis& axis) {
+  const ResizeTable table = resize_table(settings, axis);
+  in = axis.in;
+  out = axis.out;
+  taps = table.taps;
+  MINNOW_RETURN_IF_ERROR(index.make(device, table.index));
+  return settings.mode == Mode::kNearest ? ok() : weight.make(device, table.weight);
+}
+
 namespace {
 
 class ResizeKernel final : public GpuKernel {
@@ -120,10 +127,10 @@ class ResizeKernel final : public GpuKernel {
       launch.x = now;
       launch.first = changed[i];
       launch.second = i + 1 < changed.size() ? changed[i + 1] : -1;
-      MINNOW_RETURN_IF_ERROR(make_table(axes[static_cast<size_t>(launch.first)], &launch.a));
+      MINNOW_RETURN_IF_ERROR(launch.a.make(*device_, settings_, axes[static_cast<size_t>(launch.first)]));
       const ResizeAxis none;
       const ResizeAxis& other = launch.second < 0 ? none : axes[static_cast<size_t>(launch.second)];
-      MINNOW_RETURN_IF_ERROR(make_table(other, &launch.b));
+      MINNOW_RETURN_IF_ERROR(launch.b.make(*device_, settings_, other));
       for (int k : {launch.first, launch.second})
         if (k >= 0) now[k] = axes[static_cast<size_t>(k)].out;
       launch.y = now;
@@ -154,25 +161,11 @@ class ResizeKernel final : public GpuKernel {
   Profile profile() const override { return {settings_.mode == Mode::kNearest ? "nearest" : "blend"}; }
 
  private:
-  struct AxisTable {
-    int64_t in = 1, out = 1;
-    int taps = 1;
-    Uploaded index, weight;
-  };
   struct Launch {
     Shape x, y;
     int first = 0, second = -1;  // axes; -1: one of length 1 behind all
-    AxisTable a, b;
+    UploadedAxis a, b;
   };
-
-  Status make_table(const ResizeAxis& axis, AxisTable* to) {
-    const ResizeTable table = resize_table(settings_, axis);
-    to->in = axis.in;
-    to->out = axis.out;
-    to->taps = table.taps;
-    MINNOW_RETURN_IF_ERROR(to->index.make(*device_, table.index));
-    return settings_.mode == Mode::kNearest ? ok() : to->weight.make(*device_, table.weight);
-  }
 
   Status enqueue(const Launch& launch, Stream& stream, const void* x, DType type_x, void* y, DType type_y) {
     const bool blends = settings_.mode != Mode::kNearest;
@@ -194,7 +187,7 @@ class ResizeKernel final : public GpuKernel {
     arguments.buffer(launch.b.index.data());
     if (blends) arguments.buffer(launch.b.weight.data());
     arguments.add(static_cast<int32_t>(n));
-    const auto axis = [&](const AxisTable& table) {
+    const auto axis = [&](const UploadedAxis& table) {
       arguments.add(static_cast<int32_t>(table.in)).add(static_cast<int32_t>(table.out));
       if (blends) arguments.add(static_cast<int32_t>(table.taps));
     };

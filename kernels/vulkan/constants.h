@@ -7,13 +7,11 @@
 
 #include "kernels/core/thread_pool.h"
 #include "kernels/core/kernel.h"
+#include "kernels/gpu/channels_last.h"
 
 namespace minnow::vulkan {
 
-// The types of what the kernels here compute.
-constexpr bool is_kernel_float(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
-}
+using gpu::is_kernel_float;
 // The constant contents of an input of these types, or null.
 const Tensor* constant_of(const NodeContext& node, size_t i);
 inline bool has_input(const NodeContext& node, size_t i) { return i < node.in.size() && node.in[i] != nullptr; }

@@ -4,6 +4,7 @@
 //   MINNOW_VULKAN_KERNEL("MaxPool", create_pool, supports_pool, LayoutRule::kPacked);
 #pragma once
 
+#include "kernels/gpu/channels_last.h"
 #include "kernels/gpu/device.h"
 
 namespace minnow::vulkan {
@@ -17,9 +18,8 @@ struct Machine {
 };
 const Machine& machine_of(const NodeContext& node);
 
-// The memory of a tensor with channels last: C is rounded up to a multiple of this.
-constexpr int64_t kChannelRound = 8;
-constexpr int64_t round_channels(int64_t c) { return (c + kChannelRound - 1) / kChannelRound * kChannelRound; }
+using gpu::kChannelRound;
+using gpu::round_channels;
 
 KernelTable& vulkan_kernels();
 
