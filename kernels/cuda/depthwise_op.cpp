@@ -2,11 +2,11 @@
 
 #include <limits>
 
-#include "kernels/core/window.h"
 #include "kernels/cuda/constants.h"
 #include "kernels/cuda/depthwise.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/read_activation.h"
+#include "kernels/cuda/window.h"
 
 namespace minnow::cuda {
 namespace {
@@ -18,24 +18,15 @@ class DepthwiseKernel final : public gpu::GpuKernel {
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     const TensorType &x = *node.in[kX], &y = *node.out[0];
-    const Shape& w = node.in[kW]->shape;
-    Window window;
-    MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x.shape, {w.begin() + 2, w.end()}, &window));
-    window = as_3d(window);
-    const std::array<int64_t, 3> in = spatial_3d(x.shape), out = spatial_3d(y.shape);
-    const auto number = [](int64_t v) { return static_cast<int>(v); };
+    gpu::WindowArguments window;
+    MINNOW_RETURN_IF_ERROR(window.read_conv(node));
     p_ = Depthwise();
     p_.dtype = x.dtype;
     p_.images = number(x.shape[0]);
-    p_.height = number(in[1]), p_.width = number(in[2]);
     p_.channels = number(round_channels(x.shape[1]));
-    p_.out_height = number(out[1]), p_.out_width = number(out[2]);
-    p_.kernel_height = number(window.kernel[1]), p_.kernel_width = number(window.kernel[2]);
-    p_.stride_y = number(window.stride[1]), p_.stride_x = number(window.stride[2]);
-    p_.dilation_y = number(window.dilation[1]), p_.dilation_x = number(window.dilation[2]);
-    p_.pad_y = number(window.begin[1]), p_.pad_x = number(window.begin[2]);
+    set_image_window(window, &p_);
     MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &p_.activation));
-    const int64_t channels = x.shape[1], taps = w.count(2, w.rank()), padded = p_.channels;
+    const int64_t channels = x.shape[1], taps = window.taps(), padded = p_.channels;
     const Tensor *weights = constant_of(node, kW), *bias = constant_of(node, kBias);
     // [taps][channels], which are [channels][taps] in the file.
     weights_.make(node, {kW}, std::string("depthwise_") + dtype_name(x.dtype),
@@ -83,14 +74,8 @@ class DepthwiseKernel final : public gpu::GpuKernel {
 
 }  // namespace
 
-bool is_depthwise(const NodeContext& node) {
-  const Shape &x = node.in[kX]->shape, &w = node.in[kW]->shape;
-  return (x.rank() == 3 || x.rank() == 4) && w.rank() == x.rank() && node.attrs.i("group", 1) == x[1] && w[0] == x[1] &&
-         w[1] == 1;
-}
-
 bool supports_depthwise(const NodeContext& node, std::string* why) {
-  if (!is_depthwise(node)) {
+  if (!gpu::is_depthwise(node)) {
     *why = "computes depthwise convolutions of one or two axes here";
   } else if (!is_kernel_float(node.in[kX]->dtype)) {
     *why = std::string("convolves no ") + dtype_name(node.in[kX]->dtype);

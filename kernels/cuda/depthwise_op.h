@@ -8,9 +8,7 @@
 
 namespace minnow::cuda {
 
-// A Conv of one or two spatial axes whose groups have one channel each of x and y.
-bool is_depthwise(const NodeContext& node);
-// Whether there is a kernel for it; x, the residual and y are channels-last then.
+// Whether there is a kernel for it, see gpu::is_depthwise(); x, the residual and y are channels-last then.
 bool supports_depthwise(const NodeContext& node, std::string* why);
 std::unique_ptr<Kernel> create_depthwise(const NodeContext& node);
 

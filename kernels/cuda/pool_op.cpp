@@ -1,10 +1,10 @@
 // MaxPool, AveragePool and the pooling of whole images, in channels-last layout.
 #include <limits>
 
-#include "kernels/core/window.h"
 #include "kernels/cuda/constants.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/pool.h"
+#include "kernels/cuda/window.h"
 
 namespace minnow::cuda {
 namespace {
@@ -48,25 +48,16 @@ class PoolKernel final : public gpu::GpuKernel {
 
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
-    const TensorType &x = *node.in[0], &y = *node.out[0];
-    Window w;
-    MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x.shape, node.attrs.ints("kernel"), &w));
-    w = as_3d(w);
-    std::array<int64_t, 3> in = spatial_3d(x.shape), out = spatial_3d(y.shape);
-    cut_kernel(&w, in);
+    const TensorType& x = *node.in[0];
+    gpu::WindowArguments window;
+    MINNOW_RETURN_IF_ERROR(window.read_pool(node));
     p_ = Pool();
     p_.dtype = x.dtype;
     p_.maximum = maximum_;
-    const auto number = [](int64_t v) { return static_cast<int>(v); };
     p_.images = number(x.shape[0]);
     p_.channels = number(round_channels(x.shape[1]));
-    p_.height = number(in[1]), p_.width = number(in[2]);
-    p_.out_height = number(out[1]), p_.out_width = number(out[2]);
-    p_.kernel_height = number(w.kernel[1]), p_.kernel_width = number(w.kernel[2]);
-    p_.stride_y = number(w.stride[1]), p_.stride_x = number(w.stride[2]);
-    p_.dilation_y = number(w.dilation[1]), p_.dilation_x = number(w.dilation[2]);
-    p_.pad_y = number(w.begin[1]), p_.pad_x = number(w.begin[2]);
-    p_.pad_y_end = number(w.end[1]), p_.pad_x_end = number(w.end[2]);
+    set_image_window(window, &p_);
+    p_.pad_y_end = number(window.window().end[1]), p_.pad_x_end = number(window.window().end[2]);
     p_.count_padding = node.attrs.b("count_include_pad");
     return ok();
   }

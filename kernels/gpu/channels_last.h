@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/core/dtype.h"
+#include "kernels/core/kernel.h"
 
 namespace minnow::gpu {
 
@@ -15,5 +15,8 @@ constexpr int64_t round_channels(int64_t c) { return (c + kChannelRound - 1) / k
 constexpr bool is_kernel_float(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
+
+// A Conv of one or two spatial axes whose groups have one channel each of x and y.
+bool is_depthwise(const NodeContext& node);
 
 }  // namespace minnow::gpu

@@ -1,8 +1,8 @@
 // The ops Conv and ConvTranspose of images with channels last, and Linear, as products.
 #include <algorithm>
 
-#include "kernels/core/window.h"
 #include "kernels/gpu/dense/layer.h"
+#include "kernels/gpu/dense/window_arguments.h"
 #include "kernels/vulkan/constants.h"
 #include "kernels/vulkan/depthwise_op.h"
 #include "kernels/vulkan/product.h"
@@ -65,14 +65,13 @@ class ConvKernel final : public LayerKernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     const TensorType &x = *node.in[kX], &y = *node.out[0];
-    const Shape& w = node.in[kW]->shape;
-    Window window;
-    MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x.shape, {w.begin() + 2, w.end()}, &window));
-    window = as_3d(window);
-    const std::array<int64_t, 3> in = spatial_3d(x.shape), out = spatial_3d(y.shape);
+    gpu::WindowArguments image;
+    MINNOW_RETURN_IF_ERROR(image.read_conv(node));
+    const Window& window = image.window();
+    const std::array<int64_t, 3>&in = image.in(), &out = image.out();
     const bool joined = has_input(node, kMore);
     const int64_t groups = node.attrs.i("group", 1), inputs = (joined ? 2 : 1) * x.shape[1] / groups;
-    const int64_t taps = window.kernel[1] * window.kernel[2];
+    const int64_t taps = image.taps();
     macs_ = y.count() * inputs * taps;
     product_ = Product();
     Product& p = product_;
@@ -100,8 +99,7 @@ class ConvKernel final : public LayerKernel {
           [&](int64_t row, int64_t c) { return c < k ? row * k + c : -1; }, &weights_);
       return prepare(node, workspace);
     }
-    const bool pointwise = taps == 1 && in == out && p.stride_h == 1 && p.stride_w == 1 && p.pad_h == 0 && p.pad_w == 0;
-    p.from = pointwise ? Rows::kMatrix : Rows::kWindows;
+    p.from = image.is_pointwise() ? Rows::kMatrix : Rows::kWindows;
     p.channels = round_channels(inputs);
     p.tail = inputs % kChannelRound;
     p.x_row = round_channels(x.shape[1]);
@@ -182,7 +180,7 @@ bool supports_layer(const NodeContext& node, std::string* why) {
 }
 
 bool supports_conv(const NodeContext& node, std::string* why) {
-  if (is_depthwise(node) && !is_image(*node.in[kX])) return supports_depthwise(node, why);
+  if (gpu::is_depthwise(node) && !is_image(*node.in[kX])) return supports_depthwise(node, why);
   if (!supports_layer(node, why)) return false;
   const Shape &x = node.in[kX]->shape, &w = node.in[kW]->shape, &y = node.out[0]->shape;
   const int64_t groups = node.attrs.i("group", 1);
@@ -211,9 +209,9 @@ bool supports_conv_transpose(const NodeContext& node, std::string* why) {
   const Shape &x = node.in[kX]->shape, &w = node.in[kW]->shape, &y = node.out[0]->shape;
   const bool fits = x.rank() == 4 && node.attrs.i("group", 1) == 1 && w[2] == w[3] && !has_input(node, kGate) &&
                     !has_input(node, kMore) && y[2] == x[2] * w[2] && y[3] == x[3] * w[2];
-  Window window;
-  if (fits && read_window(node.attrs, x, {w.begin() + 2, w.end()}, &window).ok()) {
-    const Window all = as_3d(window);
+  gpu::WindowArguments window;
+  if (fits && window.read_conv(node).ok()) {
+    const Window& all = window.window();
     if (all.stride[1] == w[2] && all.stride[2] == w[2] && all.dilation[1] == 1 && all.dilation[2] == 1 &&
         all.begin[1] == 0 && all.begin[2] == 0)
       return true;
@@ -231,7 +229,7 @@ bool supports_linear(const NodeContext& node, std::string* why) {
 }
 
 std::unique_ptr<Kernel> create_conv(const NodeContext& node) {
-  if (is_depthwise(node) && !is_image(*node.in[kX])) return create_depthwise(node);
+  if (gpu::is_depthwise(node) && !is_image(*node.in[kX])) return create_depthwise(node);
   return std::make_unique<ConvKernel>();
 }
 std::unique_ptr<Kernel> create_conv_transpose(const NodeContext&) { return std::make_unique<ConvTransposeKernel>(); }

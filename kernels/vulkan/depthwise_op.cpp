@@ -1,7 +1,7 @@
 #include "kernels/vulkan/depthwise_op.h"
 
-#include "kernels/core/window.h"
 #include "kernels/gpu/dense/layer.h"
+#include "kernels/gpu/dense/window_arguments.h"
 #include "kernels/gpu/uploaded.h"
 #include "kernels/vulkan/constants.h"
 
@@ -19,26 +19,21 @@ class DepthwiseKernel final : public gpu::GpuKernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
-    const TensorType &x = *node.in[kX], &y = *node.out[0];
-    const Shape& w = node.in[kW]->shape;
-    Window window;
-    MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x.shape, {w.begin() + 2, w.end()}, &window));
-    window_ = as_3d(window);
-    in_ = spatial_3d(x.shape);
-    out_ = spatial_3d(y.shape);
+    const TensorType& x = *node.in[kX];
+    MINNOW_RETURN_IF_ERROR(window_.read_conv(node));
     MINNOW_RETURN_IF_ERROR(gpu::read_layer_activation(node.attrs, &activation_));
     dtype_ = x.dtype;
     images_ = x.shape[0];
     channels_ = round_channels(x.shape[1]);
     device_ = &gpu::device_of(node);
-    const int64_t channels = x.shape[1], taps = w.count(2, w.rank());
-    macs_ = y.count() * taps;
+    const int64_t channels = x.shape[1], taps = window_.taps();
+    macs_ = node.out[0]->count() * taps;
     pack_constant(
         node, kW, "depthwise" + std::to_string(channels), dtype_, taps, channels_,
         [&](int64_t tap, int64_t c) { return c < channels ? c * taps + tap : -1; }, &weights_);
     bias_.clear();
     if (has_input(node, kBias)) pack_channels(node, kBias, &bias_);
-    schemes_ = window_.dilation[2] == 1 ? static_cast<int>(std::size(kRuns)) : 1;
+    schemes_ = window_.window().dilation[2] == 1 ? static_cast<int>(std::size(kRuns)) : 1;
     // As many pixels as leave enough work-items.
     int scheme = 0;
     const int64_t enough = gpu::has_many_units(*device_) ? kItemsOfUnit * machine_of(node).units : 1;
@@ -53,8 +48,9 @@ class DepthwiseKernel final : public gpu::GpuKernel {
     gpu::Arguments arguments;
     arguments.buffer(context.in[kX]->data).buffer(weights_.as<void>());
     arguments.buffer(bias_.empty() ? y : bias_.as<void>()).buffer(residual == nullptr ? y : residual).buffer(y);
-    for (int64_t v : {channels_, in_[1], in_[2], out_[1], out_[2], window_.stride[1], window_.dilation[1],
-                      window_.begin[1], window_.begin[2]})
+    const Window& w = window_.window();
+    for (int64_t v : {channels_, window_.in()[1], window_.in()[2], window_.out()[1], window_.out()[2], w.stride[1],
+                      w.dilation[1], w.begin[1], w.begin[2]})
       arguments.add(gpu::to_i32(v));
     const int flags = (bias_.empty() ? 0 : int{gpu::kBiasOfColumn}) | (residual == nullptr ? 0 : int{gpu::kResidual});
     const int64_t count = items(kRuns[scheme_]);
@@ -68,23 +64,24 @@ class DepthwiseKernel final : public gpu::GpuKernel {
     compiled_ = device_->program("depthwise",
                                  {{"TYPE", gpu::type_of(dtype_)},
                                   {"ACTIVATION", activation_.kind},
-                                  {"KERNEL_H", gpu::to_i32(window_.kernel[1])},
-                                  {"KERNEL_W", gpu::to_i32(window_.kernel[2])},
-                                  {"STRIDE", gpu::to_i32(window_.stride[2])},
-                                  {"DILATION", gpu::to_i32(window_.dilation[2])},
+                                  {"KERNEL_H", window_.kernel(1)},
+                                  {"KERNEL_W", window_.kernel(2)},
+                                  {"STRIDE", gpu::to_i32(window_.window().stride[2])},
+                                  {"DILATION", gpu::to_i32(window_.window().dilation[2])},
                                   {"RUN", gpu::to_i32(kRuns[scheme])}},
                                  &program_);
   }
   Profile profile() const override { return {"depthwise_run" + std::to_string(kRuns[scheme_]), macs_}; }
 
  private:
-  int64_t items(int64_t run) const { return images_ * out_[1] * gpu::groups_for(out_[2], run) * (channels_ / 8); }
+  int64_t items(int64_t run) const {
+    return images_ * window_.out()[1] * gpu::groups_for(window_.out()[2], run) * (channels_ / 8);
+  }
 
   gpu::Device* device_ = nullptr;
   const gpu::Program* program_ = nullptr;
   Status compiled_;
-  Window window_;
-  std::array<int64_t, 3> in_{1, 1, 1}, out_{1, 1, 1};
+  gpu::WindowArguments window_;
   gpu::LayerActivation activation_;
   DType dtype_ = DType::kF16;
   int64_t images_ = 0, channels_ = 0, macs_ = 0;
@@ -93,12 +90,6 @@ class DepthwiseKernel final : public gpu::GpuKernel {
 };
 
 }  // namespace
-
-bool is_depthwise(const NodeContext& node) {
-  const Shape &x = node.in[kX]->shape, &w = node.in[kW]->shape;
-  return (x.rank() == 3 || x.rank() == 4) && w.rank() == x.rank() && node.attrs.i("group", 1) == x[1] && w[0] == x[1] &&
-         w[1] == 1;
-}
 
 bool supports_depthwise(const NodeContext& node, std::string* why) {
   const TensorType &x = *node.in[kX], &y = *node.out[0];

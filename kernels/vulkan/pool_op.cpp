@@ -1,6 +1,6 @@
 // MaxPool, AveragePool and the pooling of whole images, with channels last.
-#include "kernels/core/window.h"
 #include "kernels/gpu/dense/layer.h"
+#include "kernels/gpu/dense/window_arguments.h"
 #include "kernels/gpu/uploaded.h"
 #include "kernels/vulkan/constants.h"
 #include "kernels/vulkan/device_table.h"
@@ -38,12 +38,11 @@ class PoolKernel final : public gpu::GpuKernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
-    const TensorType &x = *node.in[0], &y = *node.out[0];
-    Window w;
-    MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x.shape, node.attrs.ints("kernel"), &w));
-    w = as_3d(w);
-    const std::array<int64_t, 3> in = spatial_3d(x.shape), out = spatial_3d(y.shape);
-    cut_kernel(&w, in);
+    const TensorType& x = *node.in[0];
+    gpu::WindowArguments window;
+    MINNOW_RETURN_IF_ERROR(window.read_pool(node));
+    const Window& w = window.window();
+    const std::array<int64_t, 3>&in = window.in(), &out = window.out();
     const int64_t channels = round_channels(x.shape[1]);
     const bool with_pad = node.attrs.b("count_include_pad");
     items_ = x.shape[0] * out[1] * out[2] * (channels / 8);

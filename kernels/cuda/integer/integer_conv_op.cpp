@@ -1,8 +1,8 @@
 // ConvInteger and QuantizedConv, channels last: as products on tensor cores, or by kernels of their own.
 #include <algorithm>
 
-#include "kernels/core/window.h"
 #include "kernels/cuda/integer/integer_layer.h"
+#include "kernels/cuda/window.h"
 
 namespace minnow::cuda {
 namespace {
@@ -16,26 +16,16 @@ struct ConvSizes {
   int64_t groups = 1, inputs = 0, outputs = 0, taps = 0;  // of a group
 };
 
-int number(int64_t v) { return static_cast<int>(v); }
-
 Status read_sizes(const NodeContext& node, ConvSizes* out) {
   const TensorType &x = *node.in[kLeft], &y = *node.out[0];
-  const Shape& w = node.in[kRight]->shape;
-  Window window;
-  MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x.shape, {w.begin() + 2, w.end()}, &window));
-  window = as_3d(window);
-  const std::array<int64_t, 3> in = spatial_3d(x.shape), to = spatial_3d(y.shape);
+  gpu::WindowArguments window;
+  MINNOW_RETURN_IF_ERROR(window.read_conv(node));
   const int64_t groups = out->groups = node.attrs.i("group", 1);
   const int64_t inputs = out->inputs = x.shape[1] / groups, outputs = out->outputs = y.shape[1] / groups;
   out->images = number(x.shape[0]);
   IntegerProduct& p = out->product;
   IntegerArguments& a = p.a;
-  a.H = number(in[1]), a.W = number(in[2]);
-  a.P = number(to[1]), a.Q = number(to[2]);
-  a.R = number(window.kernel[1]), a.S = number(window.kernel[2]);
-  a.stride_h = number(window.stride[1]), a.stride_w = number(window.stride[2]);
-  a.dilation_h = number(window.dilation[1]), a.dilation_w = number(window.dilation[2]);
-  a.pad_h = number(window.begin[1]), a.pad_w = number(window.begin[2]);
+  set_product_window(window, &a);
   a.C = number(inputs);
   a.pixel = number(round_channels(x.shape[1]));
   a.M = out->images * a.P * a.Q;

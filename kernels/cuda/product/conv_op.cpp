@@ -1,11 +1,11 @@
 // The op Conv: depthwise ones by their own kernel, others as products.
 #include <algorithm>
 
-#include "kernels/core/window.h"
 #include "kernels/cuda/constants.h"
 #include "kernels/cuda/depthwise_op.h"
 #include "kernels/cuda/product/layer.h"
 #include "kernels/cuda/product/rearrange.h"
+#include "kernels/cuda/window.h"
 
 namespace minnow::cuda {
 namespace {
@@ -27,15 +27,11 @@ struct ConvProduct {
   int columns = 1;  // taps of a row of a window of blocks
 };
 
-int number(int64_t v) { return static_cast<int>(v); }
-
 Status read_conv(const NodeContext& node, ConvProduct* out) {
   const TensorType &x = *node.in[kX], &y = *node.out[0];
-  const Shape& w = node.in[kW]->shape;
-  Window window;
-  MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x.shape, {w.begin() + 2, w.end()}, &window));
-  window = out->window = as_3d(window);
-  const std::array<int64_t, 3> in = spatial_3d(x.shape), to = spatial_3d(y.shape);
+  gpu::WindowArguments image;
+  MINNOW_RETURN_IF_ERROR(image.read_conv(node));
+  const Window& window = out->window = image.window();
   const bool joined = has_input(node, kMore);
   const int64_t groups = node.attrs.i("group", 1), outputs = y.shape[1] / groups;
   out->inputs = (joined ? 2 : 1) * x.shape[1] / groups;
@@ -44,12 +40,7 @@ Status read_conv(const NodeContext& node, ConvProduct* out) {
   p.images = number(x.shape[0]);
   p.batch = number(groups);
   ProductArguments& s = p.shape;
-  s.H = number(in[1]), s.W = number(in[2]);
-  s.P = number(to[1]), s.Q = number(to[2]);
-  s.R = number(window.kernel[1]), s.S = number(window.kernel[2]);
-  s.stride_h = number(window.stride[1]), s.stride_w = number(window.stride[2]);
-  s.dilation_h = number(window.dilation[1]), s.dilation_w = number(window.dilation[2]);
-  s.pad_h = number(window.begin[1]), s.pad_w = number(window.begin[2]);
+  set_product_window(image, &s);
   s.C = number(out->inputs);
   s.pixel = number(round_channels(x.shape[1]));
   s.split = joined ? number(x.shape[1]) : 0;
@@ -183,12 +174,13 @@ class ConvKernel final : public LayerKernel {
 };
 
 std::unique_ptr<Kernel> create_conv(const NodeContext& node) {
-  if (is_depthwise(node) && !has_input(node, kMore)) return create_depthwise(node);
+  if (gpu::is_depthwise(node) && !has_input(node, kMore)) return create_depthwise(node);
   return std::make_unique<ConvKernel>();
 }
 
 bool supports_conv(const NodeContext& node, std::string* why) {
-  if (is_depthwise(node) && !is_image(*node.in[kX]) && !has_input(node, kMore)) return supports_depthwise(node, why);
+  if (gpu::is_depthwise(node) && !is_image(*node.in[kX]) && !has_input(node, kMore))
+    return supports_depthwise(node, why);
   if (!supports_layer(node, why)) return false;
   const int rank = node.in[kX]->shape.rank();
   ConvProduct conv;

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/core/window.h"
 #include "kernels/cuda/constants.h"
 #include "kernels/cuda/product/layer.h"
+#include "kernels/cuda/window.h"
 
 namespace minnow::cuda {
 namespace {
@@ -51,15 +51,12 @@ struct TransposedProduct {
   int64_t channels = 0;    // of the result, up to a multiple of 8
 };
 
-int number(int64_t v) { return static_cast<int>(v); }
-
 Status read_transposed(const NodeContext& node, TransposedProduct* out) {
   const TensorType &x = *node.in[kX], &y = *node.out[0];
-  const Shape& w = node.in[kW]->shape;
-  Window window;
-  MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x.shape, {w.begin() + 2, w.end()}, &window));
-  window = as_3d(window);
-  const std::array<int64_t, 3> in = spatial_3d(x.shape), to = spatial_3d(y.shape);
+  gpu::WindowArguments image;
+  MINNOW_RETURN_IF_ERROR(image.read_conv(node));
+  const Window& window = image.window();
+  const std::array<int64_t, 3>&in = image.in(), &to = image.out();
   for (size_t i = 1; i < 3; ++i) {
     if (window.stride[i] > kMostStride || window.kernel[i] > kMostKernel)
       return fail(Code::kUnsupported, "a large stride or kernel");
@@ -77,7 +74,7 @@ Status read_transposed(const NodeContext& node, TransposedProduct* out) {
   for (int64_t v : {down.stride, across.stride, down.dilation, across.dilation, down.pad, across.pad})
     form.form += "_" + std::to_string(v);
   form.form += "_";
-  if (form.rows * form.depth() > std::max(kMostZeros * w.count(), kFewElements))
+  if (form.rows * form.depth() > std::max(kMostZeros * node.in[kW]->count(), kFewElements))
     return fail(Code::kUnsupported, "few weights in a window");
 
   Product& p = out->product;

@@ -42,7 +42,7 @@ Status ConvKernel::reshape(const NodeContext& node, int64_t* workspace) {
   Device& device = device_of(node);
   *workspace = 0;
   MINNOW_RETURN_IF_ERROR(read_layer_activation(node.attrs, &activation_));
-  MINNOW_RETURN_IF_ERROR(window_.read(node.attrs, x, std::vector<int64_t>(w.begin() + 2, w.end()), y));
+  MINNOW_RETURN_IF_ERROR(window_.read_conv(node));
   groups_ = node.attrs.i("group", 1);
   images_ = x[0];
   inputs_ = x[1] / groups_;

@@ -13,7 +13,7 @@ class DeformConvKernel final : public GpuKernel {
     *workspace = 0;
     const Shape &x = node.in[0]->shape, &w = node.in[1]->shape, &y = node.out[0]->shape;
     WindowArguments window;
-    MINNOW_RETURN_IF_ERROR(window.read(node.attrs, x, std::vector<int64_t>(w.begin() + 2, w.end()), y));
+    MINNOW_RETURN_IF_ERROR(window.read_conv(node));
     const Window& v = window.window();
     const int64_t groups = node.attrs.i("group", 1);
     numbers_ = {x[2],

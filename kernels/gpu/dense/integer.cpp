@@ -106,8 +106,8 @@ class IntegerConvKernel final : public GpuKernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
-    const Shape &x = node.in[0]->shape, &w = node.in[1]->shape, &y = node.out[0]->shape;
-    MINNOW_RETURN_IF_ERROR(window_.read(node.attrs, x, std::vector<int64_t>(w.begin() + 2, w.end()), y));
+    const Shape &x = node.in[0]->shape, &y = node.out[0]->shape;
+    MINNOW_RETURN_IF_ERROR(window_.read_conv(node));
     groups_ = node.attrs.i("group", 1);
     images_ = x[0];
     inputs_ = x[1] / groups_;

@@ -16,8 +16,7 @@ class PoolKernel final : public GpuKernel {
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
     const Shape& x = node.in[0]->shape;
-    MINNOW_RETURN_IF_ERROR(window_.read(node.attrs, x, node.attrs.ints("kernel"), node.out[0]->shape));
-    window_.cut_to_input();
+    MINNOW_RETURN_IF_ERROR(window_.read_pool(node));
     with_pad_ = node.attrs.b("count_include_pad");
     p_ = static_cast<float>(node.attrs.i("p", 2));
     planes_ = x[0] * x[1];

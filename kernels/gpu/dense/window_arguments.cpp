@@ -2,12 +2,24 @@
 
 namespace minnow::gpu {
 
-Status WindowArguments::read(const Attrs& attrs, const Shape& x, const std::vector<int64_t>& kernel, const Shape& y) {
+Status WindowArguments::read(const NodeContext& node, const std::vector<int64_t>& kernel) {
+  const Shape& x = node.in[0]->shape;
   Window window;
-  MINNOW_RETURN_IF_ERROR(read_window(attrs, x, kernel, &window));
+  MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x, kernel, &window));
   window_ = as_3d(window);
   in_ = spatial_3d(x);
-  out_ = spatial_3d(y);
+  out_ = spatial_3d(node.out[0]->shape);
+  return ok();
+}
+
+Status WindowArguments::read_conv(const NodeContext& node) {
+  const Shape& w = node.in[1]->shape;
+  return read(node, {w.begin() + 2, w.end()});
+}
+
+Status WindowArguments::read_pool(const NodeContext& node) {
+  MINNOW_RETURN_IF_ERROR(read(node, node.attrs.ints("kernel")));
+  cut_kernel(&window_, in_);
   return ok();
 }
 
