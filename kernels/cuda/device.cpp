@@ -109,7 +109,7 @@ class CudaDevice final : public gpu::Device {
   std::unique_ptr<gpu::CompiledElements> compile(const gpu::ElementProgram& program, const NodeContext& node) override {
     return compile_elements(program, node, machine_.capability);
   }
-  std::vector<const KernelRow*> rows(const OpSpec& op) const override;
+  const KernelTable* own_kernels() const override { return &CudaKernels::table(); }
   std::vector<std::string> fusions() const override { return {"join_channels", "fuse_quantized_tables"}; }
   int channel_block() const override { return 0; }  // one block of all
   int64_t bytes(const TensorType& type) const override;
@@ -226,13 +226,6 @@ Status CudaDevice::upload(const void* host, int64_t bytes, std::unique_ptr<Memor
       check(cudaMemcpyAsync((*out)->data(), host, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, uploads_),
             "to copy to the device"));
   return check(cudaStreamSynchronize(uploads_), "to copy to the device");
-}
-
-std::vector<const KernelRow*> CudaDevice::rows(const OpSpec& op) const {
-  std::vector<const KernelRow*> all = gpu::Device::rows(op);
-  const KernelRow* own = cuda_kernels().find(op);
-  if (own != nullptr) all.insert(all.begin(), own);
-  return all;
 }
 
 int64_t CudaDevice::bytes(const TensorType& type) const {

@@ -43,14 +43,9 @@ Status check(cudaError_t error, const char* what);
 using gpu::kChannelRound;
 using gpu::round_channels;
 
-KernelTable& cuda_kernels();
-
-struct CudaKernelRegistrar {
-  CudaKernelRegistrar(const char* op, CreateFunction create, SupportsFunction supports,
-                      LayoutRule layout = LayoutRule::kPlain, bool in_place = false);
-};
+using CudaKernels = gpu::KernelsOf<struct Cuda>;
 
 #define MINNOW_CUDA_KERNEL(...) \
-  MINNOW_REGISTER(::minnow::cuda::CudaKernelRegistrar, MINNOW_UNIQUE(cuda_registrar_), __VA_ARGS__)
+  MINNOW_REGISTER(::minnow::cuda::CudaKernels, MINNOW_UNIQUE(cuda_registrar_), __VA_ARGS__)
 
 }  // namespace minnow::cuda

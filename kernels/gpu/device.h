@@ -164,7 +164,9 @@ class Device : public Accelerator {
   virtual std::unique_ptr<CompiledElements> compile(const ElementProgram& program, const NodeContext& node);
 
   // The rows for an op, of which the first that supports a node computes it: of its own table, and the portable one.
-  virtual std::vector<const KernelRow*> rows(const OpSpec& op) const;
+  std::vector<const KernelRow*> rows(const OpSpec& op) const;
+  // Null: only the portable kernels.
+  virtual const KernelTable* own_kernels() const { return nullptr; }
   // The fusions that its kernels suit, beside those that all GPUs have; as Backend::fusions().
   virtual std::vector<std::string> fusions() const { return {}; }
   // Of its packed layout, as Backend::channel_block().
@@ -192,18 +194,31 @@ class GpuKernel : public Kernel {
 // The device that a kernel is created and put in shape for.
 inline Device& device_of(const NodeContext& node) { return static_cast<Device&>(*node.accelerator); }
 
+// A table of kernels; an object of this type adds a row to it. `Owner` tells the tables apart.
+template <class Owner>
+struct KernelsOf {
+  // A function's static, because rows are added while other statics are initialized, in any order.
+  static KernelTable& table() {
+    static KernelTable table;
+    return table;
+  }
+
+  KernelsOf(const char* op, CreateFunction create, SupportsFunction supports, LayoutRule layout = LayoutRule::kPlain,
+            bool in_place = false) {
+    table().add(op, {create, layout, nullptr, in_place, Pieces::kNone, supports});
+  }
+  KernelsOf(const char* op, CreateFunction create, SupportsFunction supports, LayoutFunction layout_for) {
+    table().add(op, {create, LayoutRule::kPlain, layout_for, false, Pieces::kNone, supports});
+  }
+};
+
 // The portable kernels: a row for each op, beside the code, in kernels/gpu/.
 //
 //   MINNOW_GPU_KERNEL("Softmax", create_softmax, supports_softmax);
-KernelTable& gpu_kernels();
-
-struct GpuKernelRegistrar {
-  GpuKernelRegistrar(const char* op, CreateFunction create, SupportsFunction supports,
-                     LayoutRule layout = LayoutRule::kPlain, bool in_place = false);
-};
+using PortableKernels = KernelsOf<struct Portable>;
 
 #define MINNOW_GPU_KERNEL(...) \
-  MINNOW_REGISTER(::minnow::gpu::GpuKernelRegistrar, MINNOW_UNIQUE(gpu_registrar_), __VA_ARGS__)
+  MINNOW_REGISTER(::minnow::gpu::PortableKernels, MINNOW_UNIQUE(gpu_registrar_), __VA_ARGS__)
 
 // For `supports` functions: every input and output is of one of these types, and has less than 2^31 elements. `why`
 // names the first that is not.

@@ -330,8 +330,8 @@ struct Registrar {
   Registrar() { add(std::make_index_sequence<std::size(kRows)>()); }
   template <size_t... I>
   void add(std::index_sequence<I...>) {
-    (GpuKernelRegistrar(kRows[I].op, create<I>, supports<I>,
-                        kRows[I].operands == 1 ? LayoutRule::kFollow : LayoutRule::kElementwise, kRows[I].in_place),
+    (PortableKernels(kRows[I].op, create<I>, supports<I>,
+                     kRows[I].operands == 1 ? LayoutRule::kFollow : LayoutRule::kElementwise, kRows[I].in_place),
      ...);
   }
 };

@@ -8,25 +8,13 @@ constexpr int64_t kMostElements = int64_t{1} << 31;
 
 }  // namespace
 
-// A function's static, because rows are added while other statics are initialized, in any order.
-KernelTable& gpu_kernels() {
-  static KernelTable table;
-  return table;
-}
-
-GpuKernelRegistrar::GpuKernelRegistrar(const char* op, CreateFunction create, SupportsFunction supports,
-                                       LayoutRule layout, bool in_place) {
-  KernelRow row;
-  row.create = create;
-  row.layout = layout;
-  row.in_place = in_place;
-  row.supports = supports;
-  gpu_kernels().add(op, row);
-}
-
 std::vector<const KernelRow*> Device::rows(const OpSpec& op) const {
-  const KernelRow* portable = gpu_kernels().find(op);
-  return portable == nullptr ? std::vector<const KernelRow*>() : std::vector<const KernelRow*>{portable};
+  std::vector<const KernelRow*> all;
+  for (const KernelTable* table : {own_kernels(), static_cast<const KernelTable*>(&PortableKernels::table())}) {
+    const KernelRow* row = table == nullptr ? nullptr : table->find(op);
+    if (row != nullptr) all.push_back(row);
+  }
+  return all;
 }
 
 std::unique_ptr<CompiledElements> Device::compile(const ElementProgram&, const NodeContext&) { return nullptr; }

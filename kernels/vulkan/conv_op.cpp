@@ -242,7 +242,7 @@ LayoutRule layout_of_conv(const std::vector<const TensorType*>& inputs) {
 
 }  // namespace
 
-MINNOW_VULKAN_KERNEL("Conv", create_conv, supports_conv, LayoutRule::kPlain, layout_of_conv);
+MINNOW_VULKAN_KERNEL("Conv", create_conv, supports_conv, layout_of_conv);
 MINNOW_VULKAN_KERNEL("ConvTranspose", create_conv_transpose, supports_conv_transpose, LayoutRule::kPacked);
 MINNOW_VULKAN_KERNEL("Linear", create_linear, supports_linear);
 

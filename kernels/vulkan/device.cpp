@@ -198,10 +198,8 @@ Status VulkanDevice::upload(const void* host, int64_t bytes, std::unique_ptr<Mem
   return status.ok() ? finished : status;
 }
 
-std::vector<const KernelRow*> VulkanDevice::rows(const OpSpec& op) const {
-  std::vector<const KernelRow*> all = gpu::Device::rows(op);
-  if (const KernelRow* own = vulkan_kernels().find(op)) all.insert(all.begin(), own);
-  return all;
+const Machine& machine_of(const NodeContext& node) {
+  return static_cast<const VulkanDevice&>(gpu::device_of(node)).context.machine;
 }
 
 int64_t VulkanDevice::bytes(const TensorType& type) const {

@@ -21,14 +21,9 @@ const Machine& machine_of(const NodeContext& node);
 using gpu::kChannelRound;
 using gpu::round_channels;
 
-KernelTable& vulkan_kernels();
-
-struct VulkanKernelRegistrar {
-  VulkanKernelRegistrar(const char* op, CreateFunction create, SupportsFunction supports,
-                        LayoutRule layout = LayoutRule::kPlain, LayoutFunction layout_for = nullptr);
-};
+using VulkanKernels = gpu::KernelsOf<struct Vulkan>;
 
 #define MINNOW_VULKAN_KERNEL(...) \
-  MINNOW_REGISTER(::minnow::vulkan::VulkanKernelRegistrar, MINNOW_UNIQUE(vulkan_registrar_), __VA_ARGS__)
+  MINNOW_REGISTER(::minnow::vulkan::VulkanKernels, MINNOW_UNIQUE(vulkan_registrar_), __VA_ARGS__)
 
 }  // namespace minnow::vulkan

@@ -222,20 +222,12 @@ std::unique_ptr<Kernel> create(const NodeContext&) {
   return std::make_unique<Kind>();
 }
 
-const bool registered = [] {
-  KernelRow row;
-  row.create = create<Sum>;
-  row.supports = supports_sum;
-  row.layout_for = layout_of_sum;
-  cuda_kernels().add("QuantizedSum", row);
-  return true;
-}();
-
 }  // namespace
 
 MINNOW_CUDA_KERNEL("QuantizeLinear", create<Quantize>, supports_quantize, LayoutRule::kFollow);
 MINNOW_CUDA_KERNEL("DequantizeLinear", create<Dequantize>, supports_dequantize, LayoutRule::kFollow);
 MINNOW_CUDA_KERNEL("LookUp", create<LookUp>, supports_look_up, LayoutRule::kFollow);
+MINNOW_CUDA_KERNEL("QuantizedSum", create<Sum>, supports_sum, layout_of_sum);
 MINNOW_CUDA_KERNEL("DynamicQuantizeLinear", create<DynamicQuantize>, supports_dynamic);
 
 }  // namespace minnow::cuda

@@ -208,14 +208,8 @@ LayoutRule layout_of_conv(const std::vector<const TensorType*>& inputs) {
   return is_image(*inputs[kX]) ? LayoutRule::kPacks : LayoutRule::kPacked;
 }
 
-const bool registered = [] {
-  KernelRow row;
-  row.create = create_conv;
-  row.supports = supports_conv;
-  row.layout_for = layout_of_conv;
-  cuda_kernels().add("Conv", row);
-  return true;
-}();
-
 }  // namespace
+
+MINNOW_CUDA_KERNEL("Conv", create_conv, supports_conv, layout_of_conv);
+
 }  // namespace minnow::cuda

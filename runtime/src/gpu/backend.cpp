@@ -214,7 +214,7 @@ double GpuBackend::copy_seconds(int64_t bytes) const {
 
 std::vector<std::string> GpuBackend::fusions() const {
   std::vector<std::string> names = device_->fusions();
-  if (gpu::gpu_kernels().find("Fused") != nullptr) names.push_back("fuse_elementwise");
+  if (gpu::PortableKernels::table().find("Fused") != nullptr) names.push_back("fuse_elementwise");
   return names;
 }
 
