@@ -8,6 +8,10 @@ namespace {
 
 using LongLong = long long;
 
+// Elements of an image with its padding, or under a window with its gaps: as many as a tensor may have. Kernels compute
+// with such sizes, and may take memory of them.
+constexpr int64_t kMostElements = int64_t{1} << 46;
+
 Status read_list(const Attrs& attrs, const char* name, size_t length, int64_t fallback, int64_t least,
                  std::vector<int64_t>* out) {
   *out = attrs.ints(name);
@@ -56,6 +60,19 @@ Status read_window(const Attrs& attrs, const Shape& shape, const std::vector<int
       window->begin[i] = same_upper ? total / 2 : total - total / 2;
       window->end[i] = total - window->begin[i];
     }
+  }
+  int64_t elements = 1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    int64_t size = shape[i];
+    if (i >= 2) {
+      const size_t k = Window::at(i - 2);
+      size = std::max(size + window->begin[k] + window->end[k], window->dilated_kernel(i - 2));
+    }
+    size = std::max<int64_t>(size, 1);
+    if (size > kMostElements / elements)
+      return fail(Code::kUnsupported, "padding, kernel and dilations make too large an image of the shape %s",
+                  shape.str().c_str());
+    elements *= size;
   }
   return ok();
 }

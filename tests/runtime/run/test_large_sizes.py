@@ -124,3 +124,39 @@ def test_windows_by_the_million_take_no_memory(tmp_path: Path) -> None:
     worker = Path(__file__).parents[1] / "open_worker.py"
     done = subprocess.run([sys.executable, str(worker), str(path)], capture_output=True, text=True, check=True)
     assert int(done.stdout.splitlines()[-1]) < 1 << 30
+
+
+FAR = 2**31 - 1
+WIDE: dict[str, Any] = {"strides": (1, 1), "pads": (1 << 30, 1 << 30, (1 << 30) - 1, (1 << 30) - 1)}
+
+
+@pytest.mark.parametrize("channels", [1, 4, 64])
+def test_a_padded_image_whose_size_overflows(channels: int) -> None:
+    """Two taps that are 2^31 pixels apart, along each axis: as much as 2^62 pixels, times channels, in workspace."""
+    with pytest.raises(UnsupportedError, match="too large an image"):
+        run(
+            lambda b, x: b.Conv(x, np.ones((channels, channels, 2, 2), np.float32), dilations=(FAR, FAR), **WIDE),
+            np.ones((1, channels, 1, 1), np.float32),
+        )
+
+
+def test_a_padded_image_of_bytes_whose_size_overflows() -> None:
+    pads = (1 << 30,) * 3 + ((1 << 30) - 1,) * 3
+    with pytest.raises(UnsupportedError, match="too large an image"):
+        run(
+            lambda b, x: b.ConvInteger(
+                x, np.ones((1, 1, 2, 2, 2), np.uint8), strides=(1, 1, 1), pads=pads, dilations=(FAR,) * 3
+            ),
+            np.ones((1, 1, 1, 1, 1), np.uint8),
+        )
+
+
+def test_a_transposed_convolution_whose_size_overflows() -> None:
+    """Of no channels, the input may be as long as it likes."""
+    with pytest.raises(UnsupportedError, match="a stride of"):
+        run(
+            lambda b, x: b.ConvTranspose(
+                x, np.ones((0, 4, 3), np.float32), strides=(1 << 24,), pads=(0, 0), dilations=(1,), output_padding=(0,)
+            ),
+            np.zeros((1, 0, FAR), np.float32),
+        )
