@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "kernels/cpu/gemm/activation.h"
 #include "kernels/cpu/conv/depthwise_micro_kernel.h"
 #include "kernels/core/float_buffer.h"
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/conv/half_operands.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
@@ -18,6 +20,9 @@
 namespace minnow {
 
 using LongLong = long long;
+
+// Along an axis of the output: no tensor has more elements.
+constexpr int64_t kMostPositions = int64_t{1} << 46;
 
 Status read_deconv(const Attrs& attrs, const Shape& x, const Shape& w, Window* window, std::array<int64_t, 3>* out) {
   Attrs own = attrs;
@@ -32,8 +37,13 @@ Status read_deconv(const Attrs& attrs, const Shape& x, const Shape& w, Window* w
   *out = {1, 1, 1};
   for (int i = 0; i < window->rank; ++i) {
     const size_t k = Window::at(i);
-    if (more[k] < 0) return fail(Code::kFormat, "output_padding %lld", static_cast<LongLong>(more[k]));
-    const int64_t size = x[i + 2], full = (size - 1) * window->stride[k] + window->dilated_kernel(i) + more[k];
+    if (more[k] < 0 || more[k] > INT32_MAX)
+      return fail(Code::kFormat, "output_padding %lld", static_cast<LongLong>(more[k]));
+    const int64_t size = x[i + 2];
+    if (size > kMostPositions / window->stride[k])
+      return fail(Code::kUnsupported, "a stride of %lld makes too much of axis %d of %s",
+                  static_cast<LongLong>(window->stride[k]), i + 2, x.str().c_str());
+    const int64_t full = (size - 1) * window->stride[k] + window->dilated_kernel(i) + more[k];
     int64_t n = full - window->begin[k] - window->end[k];
     if (same_upper || same_lower) {
       n = size * window->stride[k];
@@ -50,6 +60,22 @@ Status read_deconv(const Attrs& attrs, const Shape& x, const Shape& w, Window* w
   return ok();
 }
 
+namespace {
+
+// The x in [0, m) with a * x = 1 modulo m, for an a in [0, m) that has no factor in common with m.
+int64_t inverse(int64_t a, int64_t m) {
+  int64_t x = 1, next = 0, rest = a, by = m;  // rest = a * x, and by = a * next, modulo m
+  while (by > 0) {
+    const int64_t times = rest / by;
+    rest = std::exchange(by, rest - times * by);
+    x = std::exchange(next, x - times * next);
+  }
+  return (x % m + m) % m;
+}
+
+}  // namespace
+
+// Tap k reaches the phase where k * dilation = phase + begin modulo the stride. There may be millions of both.
 DeconvPhase deconv_phase(int64_t out, int64_t kernel, int64_t stride, int64_t dilation, int64_t begin, int64_t phase) {
   DeconvPhase p;
   p.count = phase < out ? (out - phase + stride - 1) / stride : 0;
@@ -59,12 +85,12 @@ DeconvPhase deconv_phase(int64_t out, int64_t kernel, int64_t stride, int64_t di
   p.taps = 0;
   p.last_tap = 0;
   p.start = 0;
-  for (int64_t k = 0; k < kernel; ++k) {
-    if ((phase + begin - k * dilation) % stride != 0) continue;
-    ++p.taps;
-    p.last_tap = k;
-    p.start = (phase + begin - k * dilation) / stride;
-  }
+  if ((phase + begin) % common != 0) return p;
+  const int64_t first = (phase + begin) / common % p.step * inverse(p.dilation % p.step, p.step) % p.step;
+  if (first >= kernel) return p;
+  p.taps = (kernel - 1 - first) / p.step + 1;
+  p.last_tap = first + (p.taps - 1) * p.step;
+  p.start = (phase + begin - p.last_tap * dilation) / stride;
   return p;
 }
 
@@ -98,7 +124,11 @@ Status infer_deconv(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(read_deconv(c.attrs, x, w, &window, &size));
   Activation activation;
   MINNOW_RETURN_IF_ERROR(read_activation(c.attrs, &activation));
-  Shape out{x[0], w[1] * group};
+  int64_t channels = 0;
+  if (__builtin_mul_overflow(w[1], group, &channels))
+    return fail(Code::kFormat, "%lld groups of %lld output channels", static_cast<LongLong>(group),
+                static_cast<LongLong>(w[1]));
+  Shape out{x[0], channels};
   for (int i = 0; i < window.rank; ++i) out.push_back(size[Window::at(i)]);
   if (c.has(2) && !(c.shape(2) == Shape{out[1]}))
     return fail(Code::kFormat, "a bias of shape %s for %lld output channels", c.shape(2).str().c_str(),
@@ -150,6 +180,7 @@ class DeconvPacked final : public Kernel {
     blocks_ = ceil_div(depthwise_ ? oc_ : ocg_, pack_);
     threads_ = std::max(1, node.threads);
     const Tensor* weights = node.constant[1];
+    for (size_t i = 0; i < 2; ++i) reached_[i] = reached(i + 1);
     if (weights == nullptr) {
       weights_.clear();
     } else {
@@ -167,6 +198,7 @@ class DeconvPacked final : public Kernel {
   }
 
   void run(const RunContext& context) override {
+    if (context.out[0]->count() == 0) return;
     float* space = static_cast<float*>(context.workspace);
     const float* w = weights_.data();
     Call call = {nullptr, nullptr, nullptr, nullptr, nullptr, context.pool};
@@ -184,7 +216,8 @@ class DeconvPacked final : public Kernel {
     const bool residual = context.in.size() > 3 && context.in[3] != nullptr;
     const int64_t in_size = in_[1] * in_[2], out_size = out_[1] * out_[2];
     const int64_t groups = depthwise_ ? 1 : group_;
-    for (int64_t i = 0; i < n_ * groups; ++i) {
+    LongLoop loop;
+    for (int64_t i = 0; i < n_ * groups && loop.goes_on(); ++i) {
       const int64_t n = i / groups, g = i % groups;
       const float* image = context.in[0]->as<float>() + n * round_up(ic_, pack_) * in_size;
       float* result = context.out[0]->as<float>() + n * round_up(oc_, pack_) * out_size;
@@ -253,9 +286,8 @@ class DeconvPacked final : public Kernel {
   void pack(const float* w, float* to) const {
     const int64_t groups = depthwise_ ? 1 : group_, ocg = depthwise_ ? oc_ : ocg_;
     for (int64_t g = 0; g < groups; ++g)
-      for (int64_t py = 0; py < w_.stride[1]; ++py)
-        for (int64_t px = 0; px < w_.stride[2]; ++px) {
-          const DeconvPhase y = phase(1, py), x = phase(2, px);
+      for (const DeconvPhase& y : reached_[0])
+        for (const DeconvPhase& x : reached_[1])
           for (int64_t b = 0; b < blocks_; ++b)
             for (int64_t first = 0; first < channels(); first += pack_)
               for (int64_t ty = 0; ty < y.taps; ++ty)
@@ -267,7 +299,19 @@ class DeconvPacked final : public Kernel {
                       const int64_t row = depthwise_ ? o : (g * icg_ + c) * ocg + o;
                       to[l] = o < ocg ? w[row * taps() + tap] : 0.0f;
                     }
-        }
+  }
+
+  // The phases that some tap of the kernel reaches: no more than it has taps.
+  std::vector<DeconvPhase> reached(size_t axis) const {
+    const int64_t stride = w_.stride[axis], dilation = w_.dilation[axis];
+    const int64_t count = packed_floats() == 0 ? 0 : std::min(w_.kernel[axis], stride / std::gcd(stride, dilation));
+    std::vector<int64_t> places;
+    for (int64_t k = 0; k < count; ++k)
+      places.push_back(((k * dilation - w_.begin[axis]) % stride + stride) % stride);
+    std::sort(places.begin(), places.end());
+    std::vector<DeconvPhase> phases;
+    for (int64_t place : places) phases.push_back(phase(axis, place));
+    return phases;
   }
 
   static Inside inside(const DeconvPhase& p, int64_t in) {
@@ -277,12 +321,17 @@ class DeconvPacked final : public Kernel {
   }
 
   void run_phases(const Call& call) const {
-    const float* w = call.w;
-    for (int64_t py = 0; py < w_.stride[1]; ++py)
-      for (int64_t px = 0; px < w_.stride[2]; ++px) {
-        Part part = {phase(1, py), phase(2, px), py, px, 0, w, TilePlan()};
+    // The weights of a phase lie behind those of the phases before it, of which most may have none.
+    int64_t taps_above = 0;
+    LongLoop loop;
+    for (int64_t py = 0; py < std::min(w_.stride[1], out_[1]); ++py) {
+      const DeconvPhase y = phase(1, py);
+      int64_t taps_before = 0;
+      for (int64_t px = 0; px < std::min(w_.stride[2], out_[2]) && loop.goes_on(64); ++px) {
+        Part part = {y, phase(2, px), py, px, 0, nullptr, TilePlan()};
         part.panel = channels() * part.y.taps * part.x.taps * pack_;
-        w += blocks_ * part.panel;
+        part.w = call.w + blocks_ * channels() * pack_ * (taps_above * w_.kernel[2] + y.taps * taps_before);
+        taps_before += part.x.taps;
         const Inside columns = inside(part.x, in_[2]);
         part.plan = TilePlan(columns.end - columns.begin, blocks_, part.panel / pack_);
         const int64_t groups = depthwise_ ? blocks_ : part.plan.groups();
@@ -297,6 +346,8 @@ class DeconvPacked final : public Kernel {
           }
         });
       }
+      taps_above += y.taps;
+    }
   }
 
   void run_band(const Call& call, const Part& part, int group, int64_t y_begin, int64_t y_end) const {
@@ -395,6 +446,7 @@ class DeconvPacked final : public Kernel {
   int64_t image_floats_ = 0, result_floats_ = 0;
   int threads_ = 1;
   bool depthwise_ = false, own_blocks_ = false;
+  std::array<std::vector<DeconvPhase>, 2> reached_;  // along both axes
   Packed weights_;
 };
 

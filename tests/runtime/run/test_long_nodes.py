@@ -151,6 +151,16 @@ EMPTY = {
             x, ones(1, 1, 1), strides=(BIG // 8,), pads=(0, 0), dilations=(1,), output_padding=(0,)
         ), (1, 1, 1),
     ),
+    "ConvTranspose of many taps": (
+        lambda b, x: b.ConvTranspose(
+            x, ones(1, 1, 1 << 19), strides=(1 << 20,), pads=(1 << 18, 1 << 18), dilations=(1,), output_padding=(0,)
+        ), (1, 1, 1),
+    ),
+    "ConvTranspose of many groups": (
+        lambda b, x: b.ConvTranspose(
+            x, ones(4096, 2, 1), strides=(1 << 20,), pads=(0, 0), dilations=(1,), output_padding=(0,), group=2048
+        ), (1, 4096, 1),
+    ),
     "SplitToSequence": (lambda b, x: b.SequenceLength(b.SplitToSequence(x, axis=0)), (BIG, 0)),
     "ReduceSum": (lambda b, x: b.ReduceSum(x, np.array([1])), (BIG, 0)),
     "Unique": (lambda b, x: b.Unique(x, axis=0)[0], (BIG, 0)),
