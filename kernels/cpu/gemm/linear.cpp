@@ -59,8 +59,6 @@ MatMulShape product_shape(const NodeContext& node) {
   s.k = w[1];
   s.transpose_b = true;
   s.a_matrices = s.b_matrices = 1;
-  s.a.assign(1, 0);
-  s.b.assign(1, 0);
   return s;
 }
 

@@ -17,8 +17,6 @@ namespace minnow {
 
 using LongLong = long long;
 
-constexpr int64_t kMostProducts = int64_t{1} << 24;
-
 Status read_matmul(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b, MatMulShape* shape) {
   if (a.rank() < 1 || b.rank() < 1)
     return fail(Code::kFormat, "a matrix product of shapes %s and %s: scalars are no matrices", a.str().c_str(),
@@ -40,28 +38,18 @@ Status read_matmul(const Shape& a, const Shape& b, bool transpose_a, bool transp
   MINNOW_RETURN_IF_ERROR(broadcast_shapes(a_batch, b_batch, &batch));
   s.a_matrices = a_batch.count();
   s.b_matrices = b_batch.count();
-  // The list is made before there is memory for the result. Matrices by the million are a mistake, or malice.
-  if (batch.count() > kMostProducts)
-    return fail(Code::kUnsupported, "%lld matrix products of shapes %s and %s; %lld are possible",
-                static_cast<LongLong>(batch.count()), a.str().c_str(), b.str().c_str(),
-                static_cast<LongLong>(kMostProducts));
-  s.a.reserve(static_cast<size_t>(batch.count()));
-  s.b.reserve(static_cast<size_t>(batch.count()));
-  for (int64_t i = 0, n = batch.count(); i < n; ++i) {
-    const Shape* shapes[2] = {&a_batch, &b_batch};
-    int64_t which[2] = {0, 0};
-    for (int t = 0; t < 2; ++t) {
-      int64_t left = i, step = 1;
-      for (int axis = 1; axis <= batch.rank(); ++axis) {
-        const int64_t at = left % batch.at(-axis), size = axis <= shapes[t]->rank() ? shapes[t]->at(-axis) : 1;
-        left /= batch.at(-axis);
-        if (size > 1) which[t] += at * step;
-        step *= size;
-      }
-    }
-    s.a.push_back(which[0]);
-    s.b.push_back(which[1]);
+  s.a_steps.resize(batch.rank());
+  s.b_steps.resize(batch.rank());
+  int64_t a_step = 1, b_step = 1;
+  for (int axis = 1; axis <= batch.rank(); ++axis) {
+    const int64_t a_size = axis <= a_batch.rank() ? a_batch.at(-axis) : 1;
+    const int64_t b_size = axis <= b_batch.rank() ? b_batch.at(-axis) : 1;
+    s.a_steps[batch.rank() - axis] = a_size > 1 ? a_step : 0;
+    s.b_steps[batch.rank() - axis] = b_size > 1 ? b_step : 0;
+    a_step *= a_size;
+    b_step *= b_size;
   }
+  s.batch = batch;
   s.out = batch;
   if (a.rank() > 1) s.out.push_back(s.m);
   if (b.rank() > 1) s.out.push_back(s.n);
@@ -79,8 +67,8 @@ void matmul_as(const MatMulShape& s, const T* a, const T* b, const T* bias, T* c
                      [&](int64_t begin, int64_t end, int) {
                        for (int64_t row = begin; row < end; ++row) {
                          const int64_t p = row / s.m, i = row % s.m;
-                         const T* from = a + s.a[static_cast<size_t>(p)] * s.m * s.k + (s.transpose_a ? i : i * s.k);
-                         const T* matrix = b + s.b[static_cast<size_t>(p)] * s.k * s.n;
+                         const T* from = a + s.a_of(p) * s.m * s.k + (s.transpose_a ? i : i * s.k);
+                         const T* matrix = b + s.b_of(p) * s.k * s.n;
                          const int64_t step = s.transpose_a ? s.m : 1;
                          T* to = c + row * s.n;
                          for (int64_t j = 0; j < s.n; ++j) to[j] = bias == nullptr ? T(0) : bias[j];
@@ -145,8 +133,7 @@ class MatMul final : public Kernel {
     if (s_.b_matrices == 1 && !s_.transpose_a && s_.products() == s_.a_matrices && s_.products() > 1) {
       s_.m *= s_.products();
       s_.a_matrices = 1;
-      s_.a.assign(1, 0);
-      s_.b.assign(1, 0);
+      s_.batch = Shape();
     }
     packed_ = round_up(gemm_packed_floats(s_.k, s_.n), 16);
     const Tensor* b = node.constant[1];
@@ -203,20 +190,20 @@ class MatMul final : public Kernel {
 
  private:
   void run_product(const RunContext& context, int64_t i, int worker, ThreadPool* pool) const {
-    const size_t p = static_cast<size_t>(i);
-    const float* a = context.in[0]->as<float>() + s_.a[p] * s_.m * s_.k;
+    const int64_t of_b = s_.b_of(i);
+    const float* a = context.in[0]->as<float>() + s_.a_of(i) * s_.m * s_.k;
     float* c = context.out[0]->as<float>() + i * s_.m * s_.n;
     const float* b = context.in[1]->as<float>();  // null where it is packed
-    if (b != nullptr) b += s_.b[p] * s_.k * s_.n;
+    if (b != nullptr) b += of_b * s_.k * s_.n;
     if (few_rows_) return gemm_few_rows(a, s_.k, b, s_.ldb(), s_.transpose_b, s_.m, s_.n, s_.k, c, s_.n, pool);
     float* space = static_cast<float*>(context.workspace) + worker * space_floats_;
     GemmCall call = {a, s_.lda(), s_.transpose_a, nullptr, nullptr, c, s_.n, space, pool};
     if (low_) {
-      call.packed_b = low_weights_.data() + s_.b[p] * low_packed_;
+      call.packed_b = low_weights_.data() + of_b * low_packed_;
       return low_gemm_.run(call);
     }
     if (constant_) {
-      call.packed_b = weights_.data() + s_.b[p] * packed_;
+      call.packed_b = weights_.data() + of_b * packed_;
     } else {
       float* packed = space + round_up(gemm_.workspace_bytes() / 4, 16);
       gemm_pack_b(b, s_.ldb(), s_.transpose_b, s_.k, s_.n, packed, pool);

@@ -110,7 +110,7 @@ class MatMulInteger final : public Kernel {
     // The zero point of a right matrix's first column goes into what a row starts with.
     const auto matrix = [&](int64_t i) { return right + i * panels() * panel_size(); };
     for (int64_t p = 0; p < s_.products(); ++p) {
-      const int64_t from_a = s_.a[static_cast<size_t>(p)] * s_.m, from_b = s_.b[static_cast<size_t>(p)];
+      const int64_t from_a = s_.a_of(p) * s_.m, from_b = s_.b_of(p);
       const uint32_t zero = matrix(from_b)[steps_ * integer_panel() + integer_panel()];
       for (int64_t i = 0; i < s_.m; ++i) starts[p * s_.m + i] = 0u - zero * sums[from_a + i];
     }
@@ -125,8 +125,8 @@ class MatMulInteger final : public Kernel {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t panel = task % panels(), first = task / panels() % blocks * kRows;
         const int64_t p = task / panels() / blocks;
-        const int64_t from_a = s_.a[static_cast<size_t>(p)] * s_.m + first;
-        const uint32_t* from_b = matrix(s_.b[static_cast<size_t>(p)]);
+        const int64_t from_a = s_.a_of(p) * s_.m + first;
+        const uint32_t* from_b = matrix(s_.b_of(p));
         IntegerProduct product;
         product.left = left + from_a * steps_;
         product.right = from_b + panel * panel_size();
