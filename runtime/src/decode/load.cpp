@@ -34,6 +34,7 @@ std::map<std::string, std::string> read_metadata(const wire::Net& net) {
   std::map<std::string, std::string> pairs;
   if (net.extraInfo() == nullptr || net.extraInfo()->buffer() == nullptr) return pairs;
   const auto* bytes = net.extraInfo()->buffer();
+  if (bytes->size() == 0) return pairs;
   // A nested FlatBuffer; it may be unaligned in the file, so it is copied to aligned memory.
   std::vector<uint64_t> copy((bytes->size() + 7) / 8);
   std::memcpy(copy.data(), bytes->data(), bytes->size());
