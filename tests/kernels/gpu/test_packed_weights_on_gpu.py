@@ -9,6 +9,7 @@ import pytest
 from engine_oracle import f32, model_of, normal
 
 import minnow
+from minnow.runtime import _engine
 from minnow.schema.ir import Graph
 from minnow.schema.mnn import save
 from minnow.schema.ops import Builder
@@ -18,21 +19,26 @@ RNG = np.random.default_rng(3)
 X = normal(RNG, 5, 1, 29)
 
 
-def recurrent() -> Graph:
-    """What packs its weights on every kind of GPU."""
-    graph, rng = Graph(), np.random.default_rng(4)
-    weights = [normal(rng, *shape) / 8 for shape in ((1, 68, 29), (1, 68, 17), (1, 136))]
+def recurrent(seed: int = 4) -> Graph:
+    """What packs its weights on every kind of GPU; the bias, which is not packed, is the same for all seeds."""
+    graph, rng = Graph(), np.random.default_rng(seed)
+    weights = [normal(rng, *shape) / 8 for shape in ((1, 68, 29), (1, 68, 17))]
+    weights.append(normal(np.random.default_rng(4), 1, 136) / 8)
     b = Builder(graph)
     hidden = b.LSTM(graph.add_param(f32(5, 1, 29)), *(w.astype(np.float32) for w in weights), hidden=17, n_outputs=3)
     graph.outputs = [hidden[0]]
     return graph
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_they_come_from_the_file(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not is_there(device):
-        pytest.skip(f"this machine has no {device}")
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if not is_there(request.param):
+        pytest.skip(f"this machine has no {request.param}")
     monkeypatch.setenv("MINNOW_PLACEMENT", "greedy")
+    return str(request.param)
+
+
+def test_what_a_session_has_packed_is_written(device: str, tmp_path: Path) -> None:
     path, packed = tmp_path / "m.mnn", tmp_path / "m.mnn.packed"
     save(model_of(recurrent()), path)
     session = minnow.load(path, device=device)
@@ -45,3 +51,35 @@ def test_they_come_from_the_file(device: str, tmp_path: Path, monkeypatch: pytes
     assert again.run({"in0": X})["out0"].tobytes() == want.tobytes()
     again.write_packed()  # what came from the file is written as what was packed
     assert packed.read_bytes() == written
+
+
+def run(path: Path, device: str) -> bytes:
+    return bytes(minnow.load(path, device=device).run({"in0": X})["out0"].tobytes())
+
+
+def passed_off(other: bytes, own: bytes) -> bytes:
+    """The companion file of another model, whose header names this one: packed_file.h describes it."""
+    file = bytearray(other)
+    file[16:32] = own[16:32]  # hash and size of the model
+    file[56:64] = _engine.hash_bytes(bytes(file[:56])).to_bytes(8, "little")
+    return bytes(file)
+
+
+def test_a_session_computes_with_what_the_file_has(device: str, tmp_path: Path) -> None:
+    paths = [tmp_path / "a.mnn", tmp_path / "b.mnn"]
+    results, files = [], []
+    for seed, path in enumerate(paths):
+        save(model_of(recurrent(seed)), path)
+        session = minnow.load(path, device=device)
+        results.append(session.run({"in0": X})["out0"].tobytes())
+        session.write_packed()
+        files.append(Path(f"{path}.packed").read_bytes())
+    assert results[0] != results[1]
+    companion = Path(f"{paths[0]}.packed")
+    del session
+    companion.write_bytes(files[1])
+    assert run(paths[0], device) == results[0]  # it is the file of another model, which is not used
+    companion.write_bytes(passed_off(files[1], files[0]))
+    assert run(paths[0], device) == results[1]
+    companion.unlink()
+    assert run(paths[0], device) == results[0]
