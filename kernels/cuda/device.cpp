@@ -110,7 +110,6 @@ class CudaDevice final : public gpu::Device {
     return compile_elements(program, node, machine_.capability);
   }
   const KernelTable* own_kernels() const override { return &CudaKernels::table(); }
-  std::vector<std::string> fusions() const override { return {"join_channels", "fuse_quantized_tables"}; }
   int channel_block() const override { return 0; }  // one block of all
   int64_t bytes(const TensorType& type) const override;
   std::unique_ptr<Kernel> create_conversion(const TensorType& from, const TensorType& to) override {

@@ -167,8 +167,6 @@ class Device : public Accelerator {
   std::vector<const KernelRow*> rows(const OpSpec& op) const;
   // Null: only the portable kernels.
   virtual const KernelTable* own_kernels() const { return nullptr; }
-  // The fusions that its kernels suit, beside those that all GPUs have; as Backend::fusions().
-  virtual std::vector<std::string> fusions() const { return {}; }
   // Of its packed layout, as Backend::channel_block().
   virtual int channel_block() const { return 1; }
   // The memory that a tensor takes.

@@ -30,7 +30,6 @@ class VulkanDevice final : public gpu::Device {
   Status upload(const void* host, int64_t bytes, std::unique_ptr<Memory>* out) override;
   std::unique_ptr<gpu::Stream> create_stream() override;
   const KernelTable* own_kernels() const override { return &VulkanKernels::table(); }
-  std::vector<std::string> fusions() const override { return {"join_channels"}; }
   int channel_block() const override { return 0; }  // one block of all
   int64_t bytes(const TensorType& type) const override;
   std::unique_ptr<Kernel> create_conversion(const TensorType& from, const TensorType& to) override;

@@ -125,9 +125,9 @@ class Backend {
   virtual int channel_block() const { return 1; }
   // A kernel that converts between the layouts, of tensors that both lie on this device.
   virtual std::unique_ptr<Kernel> create_conversion(const TensorType& from, const TensorType& to) const = 0;
-  // The names of those of device_fusions() that suit its kernels: applied to the nodes that are placed on this device,
-  // after the fusions that hold for all devices.
-  virtual std::vector<std::string> fusions() const { return {}; }
+  // The kind of device whose kernels it has, "cuda" of "cuda:0". The fusions of this kind (device_fusions()) are
+  // applied to the nodes that are placed on it, after those that hold for all devices.
+  virtual std::string kernels() const { return name().substr(0, name().find(':')); }
   // The type in which it keeps values of a type in its memory: with precision "low" a GPU keeps f32 as f16. Kernels are
   // given tensors of that type, and copies from and to the host convert.
   virtual DType stored(DType type, Precision precision) const {

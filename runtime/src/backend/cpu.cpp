@@ -11,7 +11,6 @@
 #include "kernels/cpu/machine/simd.h"
 #include "kernels/cpu/table.h"
 #include "runtime/src/backend/calibration.h"
-#include "runtime/src/fuse/pipeline.h"
 
 namespace minnow {
 namespace {
@@ -106,16 +105,6 @@ int Cpu::channel_block() const { return pack_width(); }
 std::unique_ptr<Kernel> Cpu::create_conversion(const TensorType& from, const TensorType& to) const {
   (void)from;
   return std::make_unique<LayoutConversion>(to.layout == Layout::kPacked, to.count());
-}
-
-std::vector<std::string> Cpu::fusions() const {
-  std::vector<std::string> names;
-  for (const Fusion& fusion : device_fusions()) {
-    const std::string_view name = fusion.name;
-    // Its layers take one image, and no tables and sums.
-    if (name != "join_channels" && name != "fuse_quantized_tables") names.push_back(fusion.name);
-  }
-  return names;
 }
 
 Status Cpu::allocate(int64_t bytes, MemoryAccount* account, std::unique_ptr<Memory>* out) {

@@ -26,7 +26,6 @@ class Cpu final : public Backend {
   int64_t bytes(const TensorType& type) const override;
   int channel_block() const override;
   std::unique_ptr<Kernel> create_conversion(const TensorType& from, const TensorType& to) const override;
-  std::vector<std::string> fusions() const override;
   Status allocate(int64_t bytes, MemoryAccount* account, std::unique_ptr<Memory>* out) override;
   std::unique_ptr<Memory> wrap(const void* host, int64_t bytes) override;
   std::unique_ptr<Queue> create_queue(const QueueOptions& options) override;

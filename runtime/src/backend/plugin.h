@@ -13,7 +13,7 @@ namespace minnow {
 // What such a library exports, as `extern "C" const minnow::BackendPlugin* minnow_backend_plugin()`. It is built from
 // the same sources as the engine, by the same compiler: objects with virtual functions cross the border.
 struct BackendPlugin {
-  static constexpr int kVersion = 2;  // of this struct and of backend.h
+  static constexpr int kVersion = 3;  // of this struct and of backend.h
 
   int version = kVersion;
   const char* engine = MINNOW_VERSION;

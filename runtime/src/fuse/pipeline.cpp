@@ -1,5 +1,6 @@
 #include "runtime/src/fuse/pipeline.h"
 
+#include <algorithm>
 #include <type_traits>
 
 namespace minnow {
@@ -48,28 +49,45 @@ const std::vector<Fusion>& common_fusions() {
   return kFusions;
 }
 
-const std::vector<Fusion>& device_fusions() {
+const std::vector<DeviceFusion>& device_fusions() {
   // op list: as above
-  static const std::vector<Fusion> kFusions = {
-      {"pair_convolutions", MINNOW_IF(is_kept("ConvPair"), pair_convolutions), "ConvPair",
-       "Every file: no other runtime has such a node. After the epilogues, which are part of a pair."},
-      {"join_channels", MINNOW_IF(is_kept("Concat") && is_kept("Conv"), join_channels), nullptr,
-       "Every file. After the pairs, which are no convolutions any more."},
-      {"fuse_quantized_tables",
-       MINNOW_IF(is_kept("QuantizedConv") || is_kept("QuantizedMatMul"), fuse_quantized_tables), nullptr,
-       "Every file: activations, other scales and sums of quantized networks are nodes of their own in all files."},
-      {"fuse_rectified", MINNOW_IF(is_kept("BinaryRelu"), fuse_rectified), "BinaryRelu",
-       "-O0, other converters: 1.4 times as fast as the two ops in one program. After the epilogues, which take both."},
-      {"fuse_elementwise", MINNOW_IF(is_kept("Fused"), fuse_elementwise), "Fused",
-       "Every file. Takes what the others have left."},
-      {"keep_stored_weights", keep_stored_weights, nullptr, "Every file. Last: it counts the products that there are."},
+  static const std::vector<DeviceFusion> kFusions = {
+      {{"pair_convolutions", MINNOW_IF(is_kept("ConvPair"), pair_convolutions), "ConvPair",
+        "Every file: no other runtime has such a node. After the epilogues, which are part of a pair."},
+       {"cpu"}},
+      {{"join_channels", MINNOW_IF(is_kept("Concat") && is_kept("Conv"), join_channels), nullptr,
+        "Every file. After the pairs, which are no convolutions any more."},
+       {"cuda", "vulkan"}},
+      {{"fuse_quantized_tables",
+        MINNOW_IF(is_kept("QuantizedConv") || is_kept("QuantizedMatMul"), fuse_quantized_tables), nullptr,
+        "Every file: activations, other scales and sums of quantized networks are nodes of their own in all files."},
+       {"cuda"}},
+      {{"fuse_rectified", MINNOW_IF(is_kept("BinaryRelu"), fuse_rectified), "BinaryRelu",
+        "-O0, other converters: 1.4 times as fast as the two ops in one program. After the epilogues, which take "
+        "both."},
+       {"cpu"}},
+      {{"fuse_elementwise", MINNOW_IF(is_kept("Fused"), fuse_elementwise), "Fused",
+        "Every file. Takes what the others have left."},
+       {"cpu", "cuda", "opencl", "vulkan"}},
+      {{"keep_stored_weights", keep_stored_weights, nullptr,
+        "Every file. Last: it counts the products that there are."},
+       {"cpu"}},
   };
   return kFusions;
 }
 
-void fuse(const std::vector<Fusion>& fusions, PlanGraph& graph) {
-  for (const Fusion& fusion : fusions)
+void fuse_for_all(PlanGraph& graph) {
+  for (const Fusion& fusion : common_fusions())
     if (fusion.makes == nullptr || find_op(fusion.makes) != nullptr) fusion.apply(graph);
+}
+
+void fuse_for_device(const Backend& device, PlanGraph& graph) {
+  const std::string kernels = device.kernels();
+  for (const auto& [fusion, devices] : device_fusions()) {
+    if (std::find(devices.begin(), devices.end(), kernels) == devices.end()) continue;
+    const OpSpec* made = fusion.makes == nullptr ? nullptr : find_op(fusion.makes);
+    if (fusion.makes == nullptr || (made != nullptr && device.find(*made) != nullptr)) fusion.apply(graph);
+  }
 }
 
 }  // namespace minnow

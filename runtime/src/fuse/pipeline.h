@@ -1,8 +1,10 @@
 // The fusions: several nodes of a stage become one, which goes over memory once.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
+#include "runtime/src/backend/backend.h"
 #include "runtime/src/fuse/plan_graph.h"
 
 namespace minnow {
@@ -15,11 +17,19 @@ struct Fusion {
   const char* reason;  // for its place, and who needs it
 };
 
-// In order: for every device, and for those devices whose kernels they suit.
-const std::vector<Fusion>& common_fusions();
-const std::vector<Fusion>& device_fusions();
+// What some kinds of device (Backend::kernels()) have kernels for. No other kind gets it.
+struct DeviceFusion {
+  Fusion fusion;
+  std::vector<std::string_view> devices;
+};
 
-void fuse(const std::vector<Fusion>& fusions, PlanGraph& graph);
+// In order: for every device, and for those that each names.
+const std::vector<Fusion>& common_fusions();
+const std::vector<DeviceFusion>& device_fusions();
+
+// Applies the fusions for every device, and then those for one to the nodes that the graph looks at.
+void fuse_for_all(PlanGraph& graph);
+void fuse_for_device(const Backend& device, PlanGraph& graph);
 
 void fuse_attention(PlanGraph& graph);
 void fuse_channel_norms(PlanGraph& graph);

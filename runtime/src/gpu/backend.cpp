@@ -212,12 +212,6 @@ double GpuBackend::copy_seconds(int64_t bytes) const {
   return device_->speed().copy + static_cast<double>(bytes) / device_->speed().copy_bytes;
 }
 
-std::vector<std::string> GpuBackend::fusions() const {
-  std::vector<std::string> names = device_->fusions();
-  if (gpu::PortableKernels::table().find("Fused") != nullptr) names.push_back("fuse_elementwise");
-  return names;
-}
-
 Status GpuBackend::allocate(int64_t bytes, MemoryAccount* account, std::unique_ptr<Memory>* out) {
   if (account == nullptr) return device_->allocate(bytes, out);
   MINNOW_RETURN_IF_ERROR(account->take(bytes));

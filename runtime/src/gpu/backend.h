@@ -29,7 +29,6 @@ class GpuBackend final : public Backend {
   std::unique_ptr<Kernel> create_conversion(const TensorType& from, const TensorType& to) const override {
     return device_->create_conversion(from, to);
   }
-  std::vector<std::string> fusions() const override;
   DType stored(DType type, Precision precision) const override {
     return type == DType::kF32 && precision == Precision::kLow && device_->limits().bytes ? DType::kF16 : type;
   }

@@ -71,13 +71,11 @@ Status Planner::fuse_nodes() {
   std::vector<int> read_outside = x_.graph_.outputs;
   for (const PlanNode& node : stage_.pending) read_outside.insert(read_outside.end(), node.in.begin(), node.in.end());
   PlanGraph graph(std::move(nodes_), stage_.values, read_outside, x_.environment_.precision);
-  fuse(common_fusions(), graph);
+  fuse_for_all(graph);
   MINNOW_RETURN_IF_ERROR(assign_devices(graph));
   for (size_t device = 0; device < x_.devices().size(); ++device) {
     graph.look_at(static_cast<int>(device));
-    const std::vector<std::string> names = x_.devices()[device].backend->fusions();
-    for (const Fusion& fusion : device_fusions())
-      if (std::find(names.begin(), names.end(), fusion.name) != names.end()) fuse({fusion}, graph);
+    fuse_for_device(*x_.devices()[device].backend, graph);
   }
   nodes_ = graph.take();
   return ok();

@@ -6,7 +6,8 @@
 // MINNOW_FAKE_SECONDS is what it says that a node takes. MINNOW_FAKE_DELAY is the longest time in microseconds before
 // the queue does the next thing. MINNOW_FAKE_LOG names a file that gets a line for each thing it has done. With
 // MINNOW_FAKE_KERNEL_US it computes nothing, and only takes so long for each kernel. With MINNOW_FAKE_TOUCH the host
-// reads a byte of the device's memory, as a defect of the engine would: the process must not survive that.
+// reads a byte of the device's memory, as a defect of the engine would: the process must not survive that. With
+// MINNOW_FAKE_KERNELS it says that it has the kernels of another kind of device, "cuda", as far as fusions go.
 #include <sys/mman.h>
 
 #include <condition_variable>
@@ -310,7 +311,7 @@ class Fake final : public Backend {
   std::unique_ptr<Kernel> create_conversion(const TensorType& from, const TensorType& to) const override {
     return host_.create_conversion(from, to);
   }
-  std::vector<std::string> fusions() const override { return host_.fusions(); }
+  std::string kernels() const override { return variable("MINNOW_FAKE_KERNELS", host_.kernels().c_str()); }
   Status allocate(int64_t bytes, MemoryAccount*, std::unique_ptr<Memory>* out) override {
     return FakeMemory::make(bytes, out);
   }

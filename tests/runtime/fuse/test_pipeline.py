@@ -11,10 +11,11 @@ ROW = re.compile(r'\{"(\w+)",\s*(?:MINNOW_IF\([^,]*,\s*)?(\w+)\)?,\s*(nullptr|"\
 
 
 def test_every_fusion_has_its_place_and_a_reason() -> None:
-    declared = re.findall(r"^void (\w+)\(PlanGraph& graph\);", (FUSE / "pipeline.h").read_text(), re.MULTILINE)
+    declared = set(re.findall(r"^void (\w+)\(PlanGraph& graph\);", (FUSE / "pipeline.h").read_text(), re.MULTILINE))
+    declared.remove("fuse_for_all")  # which goes through them
     assert len(declared) > 10
     rows = ROW.findall((FUSE / "pipeline.cpp").read_text())
-    assert sorted(name for name, *_ in rows) == sorted([*declared, "drop_unread"])
+    assert sorted(name for name, *_ in rows) == sorted({*declared, "drop_unread"})
     for name, function, _, reason in rows:
         assert name == function
         assert len(reason) > 20, f"{name} has no reason"
