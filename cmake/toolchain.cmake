@@ -30,6 +30,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # out only when it knows that there are exceptions, and does not have the assembler write the records.
   string(APPEND CMAKE_SHARED_LINKER_FLAGS_MINSIZEREL
     " -fexceptions -fno-unwind-tables -fno-asynchronous-unwind-tables -fno-dwarf2-cfi-asm")
+  # All code in one part: what is the same in two parts is found in none.
+  string(APPEND CMAKE_SHARED_LINKER_FLAGS_MINSIZEREL " -flto-partition=one")
   # What files with -O2 would take for themselves: gaps before functions, and registers that are saved one by one.
   string(APPEND CMAKE_CXX_FLAGS_MINSIZEREL " -fno-align-functions -fno-align-jumps -fno-shrink-wrap-separate")
 endif()
