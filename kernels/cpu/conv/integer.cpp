@@ -8,6 +8,8 @@
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/quant/requantize.h"
+#include "kernels/core/interrupt.h"
+#include "kernels/core/rounding.h"
 #include "kernels/core/window.h"
 #include "kernels/core/infer.h"
 #include "kernels/cpu/table.h"
@@ -95,10 +97,12 @@ class ConvInteger final : public Kernel {
     in_ = spatial_3d(x);
     out_ = spatial_3d(node.out[0]->shape);
     channels_ = w[1];
-    taps_ = w.count(2, w.rank());
+    taps_ = channels_ == 0 ? 0 : w.count(2, w.rank());
     outs_ = w[0];
     threads_ = std::max(1, node.threads);
-    macs_ = node.out[0]->count() * channels_ * taps_;
+    macs_ = Shape{node.out[0]->count(), channels_, taps_}.count();
+    *workspace = 0;
+    if (node.out[0]->count() == 0) return ok();
     planes_ = is_depthwise() ? x[1] : (channels_ + integer_group() - 1) / integer_group() * group_;
     lay_out();
     const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
@@ -108,6 +112,8 @@ class ConvInteger final : public Kernel {
     }
     image_ = is_depthwise() ? threads_ * (plane_ + kRoom) : x[0] * planes_ * plane_ + kRoom;
     *workspace = 4 * (image_ + outs_ + threads_ * scratch() + (weights_.empty() ? weights_size() : 0));
+    table_at_ = *workspace = round_up(*workspace, 8);
+    if (kept_.empty()) *workspace += table_size() * static_cast<int64_t>(sizeof(int64_t));
     return ok();
   }
 
@@ -117,6 +123,7 @@ class ConvInteger final : public Kernel {
     uint32_t* image = static_cast<uint32_t*>(context.workspace);
     uint32_t* starts = image + image_;
     uint32_t* scratch_space = starts + outs_;
+    if (kept_.empty()) make_table(reinterpret_cast<int64_t*>(static_cast<char*>(context.workspace) + table_at_));
     const uint32_t* weights = weights_.data();
     if (weights_.empty()) {
       uint32_t* packed = scratch_space + threads_ * scratch();
@@ -141,8 +148,9 @@ class ConvInteger final : public Kernel {
   }
 
  private:
-  static constexpr int64_t kRows = 64;  // of sums at a time
-  static constexpr int64_t kRoom = 64;  // lanes that are read beyond the last pixel
+  static constexpr int64_t kRows = 64;           // of sums at a time
+  static constexpr int64_t kRoom = 64;           // lanes that are read beyond the last pixel
+  static constexpr int64_t kMostKept = 1 << 16;  // places in a table that is not made again for each run
 
   bool is_depthwise() const { return channels_ == 1 && group_ > 1; }
   int64_t depth() const { return channels_ * taps_; }
@@ -169,39 +177,48 @@ class ConvInteger final : public Kernel {
       phases *= used_[i];
     }
     plane_ = phases * phase_[0] * phase_[1] * phase_[2];
-    const int64_t own = is_depthwise() ? 1 : integer_steps(channels_);
-    offset_.resize(static_cast<size_t>(taps_ * own));
-    for (int64_t k = 0; k < taps_; ++k) {
-      const int64_t tap[3] = {k / (window_.kernel[1] * window_.kernel[2]), k / window_.kernel[2] % window_.kernel[1],
-                              k % window_.kernel[2]};
-      int64_t phase = 0, at = 0;
-      for (size_t i = 0; i < 3; ++i) {
-        const int64_t shift = tap[i] * window_.dilation[i];
-        phase = phase * used_[i] + shift % window_.stride[i];
-        at = at * phase_[i] + shift / window_.stride[i];
-      }
-      for (int64_t c = 0; c < own; ++c)
-        offset_[static_cast<size_t>(k * own + c)] = c * plane_ + phase * (phase_[0] * phase_[1] * phase_[2]) + at;
-    }
+    kept_.assign(table_size() <= kMostKept ? static_cast<size_t>(table_size()) : 0, 0);
+    if (!kept_.empty()) make_table(kept_.data());
     // Without strides and padding the image is the only phase.
     whole_ = phases == 1 && phase_ == in_;
     for (size_t i = 0; i < 3; ++i) whole_ = whole_ && window_.begin[i] == 0 && window_.stride[i] == 1;
     lines_.clear();
-    for (int64_t z = 0; z < in_[0]; ++z) {
-      for (int64_t y = 0; y < in_[1]; ++y) {
-        const int64_t at[2] = {z + window_.begin[0], y + window_.begin[1]};
-        int64_t phase = 0, line = 0;
-        bool used = true;
-        for (size_t i = 0; i < 2; ++i) {
-          const int64_t s = window_.stride[i];
-          used = used && at[i] % s < used_[i] && at[i] / s < phase_[i];
-          phase = phase * used_[i] + at[i] % s;
-          line = line * phase_[i] + at[i] / s;
-        }
-        const int64_t place = phase * used_[2] * (phase_[0] * phase_[1] * phase_[2]) + line * phase_[2];
-        lines_.push_back(used ? place : -1);
+    for (int64_t i = 0; in_[0] * in_[1] <= kMostKept && i < in_[0] * in_[1]; ++i)
+      lines_.push_back(place_of_line(i / in_[1], i % in_[1]));
+  }
+
+  int64_t table_size() const { return taps_ * (is_depthwise() ? 1 : integer_steps(channels_)); }
+
+  // Where the taps are in a phase.
+  void make_table(int64_t* table) {
+    const int64_t own = is_depthwise() ? 1 : integer_steps(channels_), size = phase_[0] * phase_[1] * phase_[2];
+    table_ = table;
+    LongLoop loop;
+    for (int64_t k = 0; k < taps_; k += window_.kernel[2]) {
+      const int64_t z = k / window_.kernel[2] / window_.kernel[1] * window_.dilation[0];
+      const int64_t y = k / window_.kernel[2] % window_.kernel[1] * window_.dilation[1];
+      const int64_t phase = z % window_.stride[0] * used_[1] + y % window_.stride[1];
+      const int64_t line = z / window_.stride[0] * phase_[1] + y / window_.stride[1];
+      for (int64_t i = 0; i < window_.kernel[2] && loop.goes_on(4 + own); ++i) {
+        const int64_t x = i * window_.dilation[2];
+        const int64_t place =
+            (phase * used_[2] + x % window_.stride[2]) * size + line * phase_[2] + x / window_.stride[2];
+        for (int64_t c = 0; c < own; ++c) *table++ = c * plane_ + place;
       }
     }
+  }
+
+  // Where a line of the image begins in a plane; -1 if no tap looks at it.
+  int64_t place_of_line(int64_t z, int64_t y) const {
+    const int64_t at[2] = {z + window_.begin[0], y + window_.begin[1]};
+    int64_t phase = 0, line = 0;
+    for (size_t i = 0; i < 2; ++i) {
+      const int64_t s = window_.stride[i];
+      if (at[i] % s >= used_[i] || at[i] / s >= phase_[i]) return -1;
+      phase = phase * used_[i] + at[i] % s;
+      line = line * phase_[i] + at[i] / s;
+    }
+    return phase * used_[2] * (phase_[0] * phase_[1] * phase_[2]) + line * phase_[2];
   }
 
   // The phases of some channels that share lanes (of one channel for depthwise), padding being zero points.
@@ -231,12 +248,13 @@ class ConvInteger final : public Kernel {
     // Short lines are converted some at a time: they would leave vectors half empty.
     const bool fits = in_[2] % 16 == 0 && stride == 1;
     const int64_t joined = fits ? 1 : std::max<int64_t>(1, kPart / std::max<int64_t>(in_[2], 1));
+    LongLoop loop;
     for (int64_t z = 0; z < in_[0]; ++z) {
-      for (int64_t y = 0, held = -1; y < in_[1]; ++y) {
+      for (int64_t y = 0, held = -1; y < in_[1] && loop.goes_on(16 + in_[2] / 4); ++y) {
         held = held + 1 < joined ? held + 1 : 0;
         const int64_t pixel = (z * in_[1] + y) * in_[2];
         if (joined > 1 && (y == 0 || held == 0)) convert(pixel, std::min(joined, in_[1] - y) * in_[2], part);
-        const int64_t line = lines_[static_cast<size_t>(z * in_[1] + y)];
+        const int64_t line = lines_.empty() ? place_of_line(z, y) : lines_[static_cast<size_t>(z * in_[1] + y)];
         if (line < 0) continue;
         uint32_t* row = to + line;
         for (int64_t i = 0; i < in_[2]; i += kPart) {
@@ -282,9 +300,10 @@ class ConvInteger final : public Kernel {
     const int64_t own = integer_steps(channels_);
     uint32_t *sums = to + outs_ * steps(), *factors = sums + outs_, *ones = factors + outs_, *any = ones + steps();
     *any = 0;
+    LongLoop loop;
     for (int64_t o = 0; o < outs_; ++o) {
       sums[o] = 0;
-      for (int64_t k = 0; k < taps_; ++k)
+      for (int64_t k = 0; k < taps_ && loop.goes_on(8 + channels_ / 4); ++k)
         sums[o] += pack_left(from + o * depth() + k, channels_, taps_, flip_for(w.type.dtype, true),
                              to + (o * taps_ + k) * own);
       factors[o] = static_cast<uint32_t>(zero_of(o) + shift_for(w.type.dtype, true));
@@ -332,7 +351,7 @@ class ConvInteger final : public Kernel {
       uint32_t *column = scratch_space + worker * scratch(), *tile = column + integer_panel();
       IntegerProduct p;
       p.right = image + plane * own * plane_ + z * phase_[1] * phase_[2] + first;
-      p.offset = offset_.data();
+      p.offset = table_;
       p.steps = steps();
       p.columns = columns;
       if (corrected) {
@@ -344,7 +363,8 @@ class ConvInteger final : public Kernel {
         p.column = column;
       }
       // Some channels at a time: their sums stay in the cache until they are results.
-      for (int64_t end = channel + channels; channel < end; channel += kRows) {
+      LongLoop loop;
+      for (int64_t end = channel + channels; channel < end && loop.goes_on(kRows * steps() * 4); channel += kRows) {
         const int64_t own_row = g * rows + channel, count = std::min(kRows, end - channel);
         p.left = weights + own_row * steps();
         p.rows = count;
@@ -385,11 +405,13 @@ class ConvInteger final : public Kernel {
   void convolve_planes(const RunContext& context, uint32_t* image, const uint32_t* weights, int32_t zero,
                        const Requantization& quantized, uint32_t* scratch_space) const {
     const int64_t rows = outs_ / group_, n = out_[2], most = lines_at_once();
+    const int64_t lanes = std::max<int64_t>(64, (1 << 22) / std::max<int64_t>(taps_, 1) / 64 * 64);
     const size_t size = quantized.active() ? dtype_size(quantized.to) : sizeof(int32_t);
     const auto range = [&](int64_t begin, int64_t end, int worker) {
       int32_t* sums = reinterpret_cast<int32_t*>(scratch_space) + worker * scratch();
       int32_t* results = quantized.active() ? sums + scratch() / 2 : sums;
       uint32_t* plane = image + worker * (plane_ + kRoom);
+      LongLoop loop;
       for (int64_t task = begin; task < end; ++task) {
         fill_plane(*context.in[0], task, zero, plane);
         for (int64_t i = 0; i < rows * out_[0]; ++i) {
@@ -397,8 +419,13 @@ class ConvInteger final : public Kernel {
           // Lines of the phase follow each other without a gap: some of them are one line, of which parts are left out.
           for (int64_t row = 0; row < out_[1]; row += most) {
             const int64_t count = std::min(most, out_[1] - row), length = (count - 1) * phase_[2] + n;
-            convolve_lanes(reinterpret_cast<int32_t*>(plane) + (i % out_[0] * phase_[1] + row) * phase_[2],
-                           offset_.data(), reinterpret_cast<const int32_t*>(weights) + o * taps_, taps_, length, sums);
+            const int32_t* from = reinterpret_cast<int32_t*>(plane) + (i % out_[0] * phase_[1] + row) * phase_[2];
+            for (int64_t at = 0; at < length; at += lanes) {
+              const int64_t some = std::min(lanes, length - at);
+              if (!loop.goes_on(taps_ * some / 8)) return;
+              convolve_lanes(from + at, table_, reinterpret_cast<const int32_t*>(weights) + o * taps_, taps_, some,
+                             sums + at);
+            }
             if (quantized.active()) requantize(quantized, o, 1, sums, length, length, results, length);
             char* to = offset(context.out[0]->data, (slice * out_[1] + row) * n, size);
             for (int64_t k = 0; k < count; ++k)
@@ -416,7 +443,10 @@ class ConvInteger final : public Kernel {
   const Attrs* attrs_ = nullptr;
   Window window_;
   std::array<int64_t, 3> in_{}, out_{}, phase_{}, used_{};
-  std::vector<int64_t> offset_, lines_;  // of taps in a phase; of lines of the image in a plane, -1 for unused ones
+  // Of taps in a phase; of lines of the image in a plane, -1 for unused ones. Longer ones are not kept.
+  std::vector<int64_t> kept_, lines_;
+  const int64_t* table_ = nullptr;  // of taps
+  int64_t table_at_ = 0;            // in the workspace, where it is not kept
   std::vector<uint32_t> weights_;
   int64_t group_ = 1, channels_ = 0, taps_ = 0, outs_ = 0, macs_ = 0;
   int64_t planes_ = 0, plane_ = 0;  // of lanes, of an image; lanes of one

@@ -6,6 +6,7 @@
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/quant/requantize.h"
+#include "kernels/core/interrupt.h"
 #include "kernels/core/window.h"
 
 namespace minnow {
@@ -24,7 +25,7 @@ class DepthwiseBytes final : public Kernel {
     const std::array<int64_t, 3> out = spatial_3d(node.out[0]->shape);
     rows_ = w[0] / x[1];
     planes_ = x[0] * x[1];
-    macs_ = node.out[0]->count() * w.count(2, w.rank());
+    macs_ = Shape{node.out[0]->count(), w.count(2, w.rank())}.count();
     threads_ = std::max(1, node.threads);
     for (size_t i = 0; i < 2; ++i) {
       shape_.kernel[i] = window_.kernel[i + 1];
@@ -58,7 +59,8 @@ class DepthwiseBytes final : public Kernel {
       int32_t* sums = reinterpret_cast<int32_t*>(plane + plane_bytes());
       std::memset(plane, padding, static_cast<size_t>(plane_bytes()));
       ByteWindows windows = shape_;
-      windows.plane = plane;
+      LongLoop loop;
+      const int64_t most = std::max<int64_t>(1, (1 << 24) / (shape_.out[1] * shape_.kernel[0]));
       for (int64_t i = begin; i < end; ++i) {
         fill(x.as<uint8_t>() + i * in_[1] * in_[2], plane);
         for (int64_t r = i * rows_; r < (i + 1) * rows_; ++r) {
@@ -66,7 +68,12 @@ class DepthwiseBytes final : public Kernel {
           windows.weights = weights_.data() + o * shape_.kernel[0] * shape_.lanes_of_line();
           windows.factor = factors_[static_cast<size_t>(o)];
           windows.start = static_cast<int32_t>(0u - static_cast<uint32_t>(shift) * totals_[static_cast<size_t>(o)]);
-          convolve_bytes(windows, sums);
+          for (int64_t y = 0; y < shape_.out[0]; y += most) {
+            windows.out[0] = std::min(most, shape_.out[0] - y);
+            windows.plane = plane + y * shape_.stride[0] * shape_.line;
+            if (!loop.goes_on(windows.out[0] * shape_.out[1] / 16 * shape_.kernel[0])) return;
+            convolve_bytes(windows, sums + y * shape_.out[1]);
+          }
           void* to = offset(context.out[0]->data, r * pixels, size);
           if (quantized.active())
             requantize(quantized, o, 1, sums, pixels, pixels, to, pixels);

@@ -63,9 +63,13 @@ class MatMulInteger final : public Kernel {
  public:
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     MINNOW_RETURN_IF_ERROR(read_matmul(node.in[0]->shape, node.in[1]->shape, false, false, &s_));
+    *workspace = 0;
+    if (node.out[0]->count() == 0) return ok();
     steps_ = integer_steps(s_.k);
     const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
-    if (node.constant[1] != nullptr && zero_known && packed_.empty()) {
+    // Panels of one column are mostly padding: those of many small matrices are made for each run.
+    const bool keeps = 4 * right_size() <= kLeastBytes + kMostBytes * node.in[1]->count();
+    if (node.constant[1] != nullptr && zero_known && packed_.empty() && keeps) {
       packed_.resize(static_cast<size_t>(right_size()));
       const Tensor* zeros = node.in.size() < 4 ? nullptr : node.constant[3];
       for (int64_t i = 0; i < s_.b_matrices * panels(); ++i) pack_panel(*node.constant[1], zeros, i, packed_.data());
@@ -208,6 +212,8 @@ class MatMulInteger final : public Kernel {
   }
 
   static constexpr int64_t kRows = 64;  // of a block
+  // Packed matrices that are kept have some bytes, or so many for each number.
+  static constexpr int64_t kLeastBytes = 1 << 20, kMostBytes = 16;
 
   const Attrs* attrs_ = nullptr;
   MatMulShape s_;

@@ -160,3 +160,56 @@ def test_a_transposed_convolution_whose_size_overflows() -> None:
             ),
             np.zeros((1, 0, FAR), np.float32),
         )
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_kernel_of_bytes_with_more_taps_than_are_kept(channels: int) -> None:
+    taps = (1 << 16) + 300
+    random = np.random.default_rng(4)
+    x = random.integers(0, 255, (1, channels, taps + 40), np.uint8)
+    w = random.integers(0, 255, (2 * channels, 1, taps), np.uint8)
+    window: dict[str, Any] = {"strides": (2,), "pads": (1, 0), "dilations": (1,), "group": channels}
+    got = run(lambda b, x, w: b.ConvInteger(x, w, **window), x, w)
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 0))).astype(np.int64)
+    windows = np.lib.stride_tricks.sliding_window_view(padded[0], taps, axis=-1)[:, ::2]
+    wanted = np.einsum("cpt,cot->cop", windows, w.reshape(channels, 2, taps).astype(np.int64))
+    np.testing.assert_array_equal(got[0], wanted.reshape(2 * channels, -1))
+
+
+def test_small_matrices_of_bytes_that_are_not_kept() -> None:
+    """A packed matrix of one number has as many bytes as a whole panel."""
+    numbers = np.random.default_rng(5).integers(0, 255, (3000, 1, 1), np.uint8)
+    x = np.full((3000, 2, 1), 3, np.uint8)
+    got = run(lambda b, x: b.MatMulInteger(x, numbers), x)
+    np.testing.assert_array_equal(got, 3 * np.repeat(numbers.astype(np.int32), 2, axis=1))
+
+
+@pytest.mark.parametrize("outs", [0, 4])
+def test_windows_of_bytes_without_channels(outs: int) -> None:
+    """As many taps as there may be, of nothing."""
+    shape = (1, 0, FAR - 1)
+    got = run(
+        lambda b, x: b.ConvInteger(
+            x, np.zeros(shape, np.uint8).repeat(outs, 0), strides=(1,), pads=(0, 0), dilations=(1,)
+        ),
+        np.zeros((1, 0, FAR), np.uint8),
+    )
+    np.testing.assert_array_equal(got, np.zeros((1, outs, 2), np.int32))
+
+
+BESIDE: dict[str, Any] = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(1, 1, 1 << 27, 1), (1, 0, 1 << 27, 1)])
+def test_lines_of_bytes_by_the_million_take_no_memory(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    """A table of them had 8 bytes for each, which no limit counted."""
+    graph = Graph()
+    b = Builder(graph)
+    x = b.Tile(graph.add_param(TensorType(DType.U8, (1, shape[1], 1, 1))), np.array([1, 1, 1 << 27, 1]))
+    graph.outputs = [b.ConvInteger(x, np.ones((1, shape[1], 1, 1), np.uint8), **BESIDE)]
+    path = tmp_path / "lines.mnn"
+    path.write_bytes(encode(model_of(graph)))
+    worker = Path(__file__).parents[1] / "open_worker.py"
+    done = subprocess.run([sys.executable, str(worker), str(path)], capture_output=True, text=True, check=False)
+    assert int(done.stdout.splitlines()[-1]) < 768 << 20
