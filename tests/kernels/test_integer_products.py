@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,20 @@ def cases() -> Iterator[tuple[str, str, list[Array | None], dict[str, Any], Arra
                 )
 
 
+def schemes() -> list[str]:
+    """How this process computes a convolution and a product of matrices."""
+    found = []
+    for op, x, w in (("ConvInteger", (1, 8, 9, 9), (16, 8, 3, 3)), ("MatMulInteger", (9, 64), (64, 50))):
+        graph = Graph()
+        attrs = {} if op == "MatMulInteger" else {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
+        node = getattr(Builder(graph), op)
+        graph.outputs = [node(graph.add_param(TensorType(DType.U8, x)), np.ones(w, np.int8), **attrs)]
+        model = Model(graph, [("x", graph.params[0].type)], [("y", graph.outputs[0].type)])
+        profile = minnow.load(encode(model)).profile({"x": np.ones(x, np.uint8)}, 1)
+        found += [row["scheme"] for row in profile if row["op"] == op]
+    return found
+
+
 def failures(threads: int) -> list[str]:
     lines = []
     for name, op, inputs, attrs, want in cases():
@@ -156,6 +171,64 @@ def test_is_exact(isa: str, threads: int) -> None:
         pytest.skip(f"this processor has no {isa}")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert done.stdout.startswith(isa)
+
+
+# What each name of MINNOW_INT8 needs of the processor, as Linux names it, and the scheme that has to run then.
+UNITS = {
+    "amx": ("amx_int8", "bytes_amx"),
+    "avx512": ("avx512_vnni", "bytes"),
+    "emulated": ("avx512_vnni", "bytes_emulated"),
+    "none": (None, "pairs"),
+}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("unit", UNITS)
+def test_units_are_exact(unit: str) -> None:
+    needed, scheme = UNITS[unit]
+    if needed is not None and needed not in Path("/proc/cpuinfo").read_text().split():
+        pytest.skip(f"this processor has no {needed}")
+    command = [sys.executable, __file__, "2"]
+    done = subprocess.run(command, env={**os.environ, "MINNOW_INT8": unit}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.stdout.splitlines()[1] == f"{scheme} {scheme}"
+
+
+@pytest.mark.parametrize(
+    ("variables", "error"),
+    [({"MINNOW_INT8": "vnni"}, "one of amx"), ({"MINNOW_INT8": "emulated", "MINNOW_ISA": "sse4"}, "no such unit")],
+)
+def test_wrong_unit_is_refused(variables: dict[str, str], error: str) -> None:
+    code = f"import {Path(__file__).stem} as products; products.schemes()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert error in done.stderr
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_sums_of_all_bytes(signed: bool) -> None:
+    """Each number with each other one, and some more that fill no vector, with ties in both roundings."""
+    rng = np.random.default_rng(7)
+    kind = np.int8 if signed else np.uint8
+    low = np.iinfo(kind).min
+    a, b = (v.reshape(-1).astype(kind) for v in np.meshgrid(np.arange(256) + low, np.arange(256) + low))
+    for shift, multiplier in ((-2, 2**31 - 1), (-9, 1 << 30), (-13, 1518500250), (-20, 2**31 - 1), (-31, 5), (-1, 7)):
+        for zero in (low, low + 131):
+            steps = 1 << -shift if -shift < 20 else 1 << 18
+            tables = [
+                (rng.integers(-300, 300, 256) * steps // 2 + rng.integers(-2, 3, 256)).astype(np.int32) for _ in "ab"
+            ]
+            inputs = [a[:-27], np.int32(multiplier), np.int32(shift), tables[0], b[:-27], tables[1]]
+            attrs = {"zero": zero, "to": DType.I8 if signed else DType.U8, "min": low + 3, "max": low + 250}
+            want = get("QuantizedSum").evaluate(inputs, attrs)[0]
+            got = np.asarray(_engine.run_op("QuantizedSum", attrs, inputs, threads=2, constants=False)[0])
+            np.testing.assert_array_equal(got, want, f"{shift} {multiplier} {zero}")
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -235,5 +308,5 @@ def test_requantizes_sums(name: str, each: bool, to: DType) -> None:
 
 if __name__ == "__main__":
     found = failures(int(sys.argv[1]))
-    sys.stdout.write("\n".join([_engine.isa(), *found, ""]))
+    sys.stdout.write("\n".join([_engine.isa(), " ".join(schemes()), *found, ""]))
     sys.exit(bool(found))

@@ -6,67 +6,16 @@
 
 #include "kernels/cpu/conv/byte_windows.h"
 #include "kernels/cpu/convert/blocks.h"
+#include "kernels/cpu/gemm/byte_product.h"
 #include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/quant/requantize.h"
 #include "kernels/core/interrupt.h"
 #include "kernels/core/rounding.h"
 #include "kernels/core/window.h"
-#include "kernels/core/infer.h"
 #include "kernels/cpu/table.h"
 
 namespace minnow {
 namespace {
-
-using LongLong = long long;
-
-Status infer_sums(InferContext& c, Shape* sums) {
-  MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
-  const Shape &x = c.shape(0), &w = c.shape(1);
-  for (int i = 0; i < 2; ++i)
-    if (!is_byte(c.in(i).dtype))
-      return fail(Code::kFormat, "input %d must be u8 or i8, not %s", i, dtype_name(c.in(i).dtype));
-  if (x.rank() < 3 || w.rank() != x.rank())
-    return fail(Code::kFormat, "weights of shape %s for an input of shape %s: both need the same rank, 3 or more",
-                w.str().c_str(), x.str().c_str());
-  const int64_t group = c.attrs.i("group", 1);
-  if (group < 1 || w[0] % group != 0 || x[1] % group != 0 || w[1] != x[1] / group)
-    return fail(Code::kFormat, "weights of shape %s in %lld groups do not fit an input of shape %s", w.str().c_str(),
-                static_cast<LongLong>(group), x.str().c_str());
-  for (int i = 2; i < 4; ++i) {
-    if (!c.has(i)) continue;
-    if (c.in(i).dtype != c.in(i - 2).dtype)
-      return fail(Code::kFormat, "zero point %d is %s, but its operand %s", i - 2, dtype_name(c.in(i).dtype),
-                  dtype_name(c.in(i - 2).dtype));
-    const int64_t zeros = c.shape(i).count();
-    if (zeros != 1 && (i == 2 || zeros != w[0]))
-      return fail(Code::kFormat, "zero point %d has shape %s", i - 2, c.shape(i).str().c_str());
-  }
-  Window window;
-  MINNOW_RETURN_IF_ERROR(read_window(c.attrs, x, std::vector<int64_t>(w.begin() + 2, w.end()), &window));
-  std::array<int64_t, 3> size;
-  MINNOW_RETURN_IF_ERROR(slide_window(window, x, false, &size));
-  Shape out{x[0], w[0]};
-  for (int i = 0; i < window.rank; ++i) out.push_back(size[Window::at(i)]);
-  *sums = out;
-  return ok();
-}
-
-Status infer_conv_integer(InferContext& c) {
-  if (c.num_inputs() > 4) return fail(Code::kFormat, "takes 4 inputs, not %d", c.num_inputs());
-  Shape sums;
-  MINNOW_RETURN_IF_ERROR(infer_sums(c, &sums));
-  c.set(0, DType::kI32, sums);
-  return ok();
-}
-
-Status infer_quantized_conv(InferContext& c) {
-  Shape sums;
-  DType to = DType::kI8;
-  MINNOW_RETURN_IF_ERROR(infer_sums(c, &sums));
-  MINNOW_RETURN_IF_ERROR(infer_requantized(c, 4, sums, 1 - sums.rank(), &to));
-  c.set(0, to, sums);
-  return ok();
-}
 
 // Copies a short line. What memcpy becomes for a size that is not known takes longer to begin than such a line takes.
 template <size_t kBytes>
@@ -103,15 +52,19 @@ class ConvInteger final : public Kernel {
     macs_ = Shape{node.out[0]->count(), channels_, taps_}.count();
     *workspace = 0;
     if (node.out[0]->count() == 0) return ok();
+    unit_ = is_depthwise() ? nullptr : byte_unit();
     planes_ = is_depthwise() ? x[1] : (channels_ + integer_group() - 1) / integer_group() * group_;
     lay_out();
     const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
-    if (node.constant[1] != nullptr && zero_known && weights_.empty()) {
+    // The blocks of a byte unit are mostly padding where groups have a few channels.
+    const bool keeps = 4 * weights_size() <= kLeastBytes + kMostBytes * w.count();
+    if (node.constant[1] != nullptr && zero_known && weights_.empty() && keeps) {
       weights_.resize(static_cast<size_t>(weights_size()));
       pack(*node.constant[1], operand(node.constant, 3), weights_.data());
     }
-    image_ = is_depthwise() ? threads_ * (plane_ + kRoom) : x[0] * planes_ * plane_ + kRoom;
-    *workspace = 4 * (image_ + outs_ + threads_ * scratch() + (weights_.empty() ? weights_size() : 0));
+    image_ = is_depthwise() ? threads_ * (plane_ + kRoom) : in_place() ? 0 : x[0] * planes_ * plane_ + kRoom;
+    image_ = whole_lines(image_);
+    *workspace = 4 * (image_ + whole_lines(outs_) + threads_ * scratch() + (weights_.empty() ? weights_size() : 0));
     table_at_ = *workspace = round_up(*workspace, 8);
     if (kept_.empty()) *workspace += table_size() * static_cast<int64_t>(sizeof(int64_t));
     return ok();
@@ -122,7 +75,7 @@ class ConvInteger final : public Kernel {
     const Tensor &x = *context.in[0], *zeros = operand(context.in, 2);
     uint32_t* image = static_cast<uint32_t*>(context.workspace);
     uint32_t* starts = image + image_;
-    uint32_t* scratch_space = starts + outs_;
+    uint32_t* scratch_space = starts + whole_lines(outs_);
     if (kept_.empty()) make_table(reinterpret_cast<int64_t*>(static_cast<char*>(context.workspace) + table_at_));
     const uint32_t* weights = weights_.data();
     if (weights_.empty()) {
@@ -134,36 +87,65 @@ class ConvInteger final : public Kernel {
     const Requantization quantized = read_requantization(*attrs_, context, 4, false);
     if (is_depthwise()) return convolve_planes(context, image, weights, zero, quantized, scratch_space);
     const int64_t grain = 1 + 20000 / (plane_ + 1);
-    context.pool->parallel_for(x.dim(0) * planes_, grain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) fill_plane(x, i, zero, image + i * plane_);
-    });
-    const uint32_t* sums = weights + outs_ * steps();
+    if (!in_place())
+      context.pool->parallel_for(x.dim(0) * planes_, grain, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) fill_plane(x, i, zero, image + i * plane_);
+      });
+    const uint32_t* sums = weights + left_size();
     for (int64_t o = 0; o < outs_; ++o) starts[o] = 0u - static_cast<uint32_t>(zero) * sums[o];
+    if (unit_ != nullptr) {
+      if (quantized.scale != nullptr && quantized.bias != nullptr)
+        for (int64_t o = 0; o < outs_; ++o) starts[o] += static_cast<uint32_t>(quantized.bias[o * quantized.bias_step]);
+      return convolve_panels(context, image, weights, starts, zero, quantized, scratch_space);
+    }
     convolve(context, image, weights, starts, zero, quantized, scratch_space);
   }
 
   bool reads(int i) const override { return (i != 1 && i != 3) || weights_.empty(); }
   [[gnu::cold]] Profile profile() const override {
-    return {is_depthwise() ? "depthwise" : integer_group() == 4 ? "bytes" : "pairs", macs_};
+    return {is_depthwise()         ? "depthwise"
+            : unit_ != nullptr     ? unit_->name
+            : integer_group() == 4 ? "bytes"
+                                   : "pairs",
+            macs_};
   }
 
  private:
   static constexpr int64_t kRows = 64;           // of sums at a time
   static constexpr int64_t kRoom = 64;           // lanes that are read beyond the last pixel
   static constexpr int64_t kMostKept = 1 << 16;  // places in a table that is not made again for each run
+  // Packed weights that are kept have some bytes, or so many for each number.
+  static constexpr int64_t kLeastBytes = 1 << 20, kMostBytes = 16;
 
+  // Lanes of whole cache lines.
+  static int64_t whole_lines(int64_t lanes) { return (lanes + 15) / 16 * 16; }
   bool is_depthwise() const { return channels_ == 1 && group_ > 1; }
   int64_t depth() const { return channels_ * taps_; }
-  int64_t steps() const { return integer_steps(channels_) * taps_; }
-  // Rows of lanes; then, for each row, the sum and the zero point; then a row of ones, and whether a zero point is not
-  // 0.
-  int64_t weights_size() const { return is_depthwise() ? outs_ * taps_ : (outs_ + 1) * steps() + 2 * outs_ + 1; }
+  int64_t steps() const {
+    const int64_t groups = integer_steps(channels_) * taps_;
+    return unit_ == nullptr ? groups : byte_steps(*unit_, groups);
+  }
+  // Rows of lanes (in blocks for a byte unit, which it has for each group of channels); then, for each row, the sum and
+  // the zero point; then a row of ones, and whether a zero point is not 0.
+  int64_t row_size(int64_t rows) const { return unit_ == nullptr ? rows * steps() : byte_size(*unit_, rows, steps()); }
+  int64_t left_size() const { return group_ * row_size(outs_ / group_); }
+  int64_t weights_size() const { return is_depthwise() ? outs_ * taps_ : left_size() + 2 * outs_ + row_size(1) + 1; }
+  // Whether panels are made of the pixels where they are.
+  bool in_place() const { return unit_ != nullptr && whole_ && taps_ == 1; }
   // Lines of a depthwise convolution that are computed as one: sums of as many stay in the cache.
   int64_t lines_at_once() const { return std::clamp<int64_t>(1024 / std::max<int64_t>(phase_[2], 1), 1, 1 + out_[1]); }
   int64_t scratch() const {
+    if (unit_ != nullptr) return (panels_at_once() * steps() + 1 + std::min(kRows, outs_ / group_)) * integer_panel();
     return is_depthwise() ? (lines_at_once() * phase_[2] + 63) / 16 * 32
                           : (std::min(kRows, outs_ / group_) + 1) * integer_panel();
   }
+  // Panels that are multiplied by some rows of weights before the next rows: as many as stay in the cache.
+  int64_t panels_at_once() const {
+    return std::clamp<int64_t>(65536 / (steps() * integer_panel() + 1), 1, std::max<int64_t>(panels(), 1));
+  }
+  // Panels of a plane of results, which share its vectors of columns evenly.
+  int64_t plane_vectors() const { return (out_[1] * out_[2] + kByteLanes - 1) / kByteLanes; }
+  int64_t panels() const { return (plane_vectors() + unit_->vectors - 1) / unit_->vectors; }
 
   // A stride takes every so manyth pixel, so the image is cut into as many phases along each axis. In a phase all
   // windows step by 1: what a tap sees is the phase, shifted, whose rows follow each other without a gap.
@@ -297,22 +279,27 @@ class ConvInteger final : public Kernel {
       for (int64_t i = 0; i < outs_ * taps_; ++i) to[i] = static_cast<uint32_t>(byte_at(w, i) - zero_of(i / taps_));
       return;
     }
-    const int64_t own = integer_steps(channels_);
-    uint32_t *sums = to + outs_ * steps(), *factors = sums + outs_, *ones = factors + outs_, *any = ones + steps();
+    const int64_t own = integer_steps(channels_), rows = outs_ / group_;
+    uint32_t *sums = to + left_size(), *factors = sums + outs_, *ones = factors + outs_, *any = ones + row_size(1);
     *any = 0;
+    std::vector<uint32_t> lanes(unit_ == nullptr ? 0 : static_cast<size_t>(own));
+    if (unit_ != nullptr) std::fill(to, sums, 0u), std::fill(ones, any, 0u);
     LongLoop loop;
     for (int64_t o = 0; o < outs_; ++o) {
       sums[o] = 0;
-      for (int64_t k = 0; k < taps_ && loop.goes_on(8 + channels_ / 4); ++k)
-        sums[o] += pack_left(from + o * depth() + k, channels_, taps_, flip_for(w.type.dtype, true),
-                             to + (o * taps_ + k) * own);
+      for (int64_t k = 0; k < taps_ && loop.goes_on(8 + channels_ / 4); ++k) {
+        uint32_t* row = unit_ == nullptr ? to + (o * taps_ + k) * own : lanes.data();
+        sums[o] += pack_left(from + o * depth() + k, channels_, taps_, flip_for(w.type.dtype, true), row);
+        if (unit_ != nullptr) place_left(*unit_, row, own, o % rows, k * own, steps(), to + o / rows * row_size(rows));
+      }
       factors[o] = static_cast<uint32_t>(zero_of(o) + shift_for(w.type.dtype, true));
       *any |= factors[o];
     }
     const int64_t group = integer_group();
-    for (int64_t i = 0; i < steps(); ++i) {
+    for (int64_t i = 0; i < taps_ * own; ++i) {
       const int64_t bits = 32 / group * std::min(group, channels_ - i % own * group);
-      ones[i] = (group == 4 ? 0x01010101u : 0x10001u) & (~0u >> (32 - bits));
+      ones[unit_ == nullptr ? i : byte_index(*unit_, 0, i, steps())] =
+          (group == 4 ? 0x01010101u : 0x10001u) & (~0u >> (32 - bits));
     }
   }
 
@@ -342,7 +329,7 @@ class ConvInteger final : public Kernel {
                 int32_t zero, const Requantization& quantized, uint32_t* scratch_space) const {
     const int64_t rows = outs_ / group_, own = integer_steps(channels_), out_size = out_[0] * out_[1] * out_[2];
     const uint32_t *factors = weights + outs_ * (steps() + 1), *ones = factors + outs_;
-    const bool corrected = ones[steps()] != 0;
+    const bool corrected = ones[row_size(1)] != 0;
     void* y = context.out[0]->data;
     const uint32_t start_of_ones = 0u - static_cast<uint32_t>(depth()) * static_cast<uint32_t>(zero);
     const auto body = [&](int64_t plane, int64_t z, int64_t first, int64_t columns, int64_t channel, int64_t channels,
@@ -388,6 +375,115 @@ class ConvInteger final : public Kernel {
       }
     };
     for_columns(context.in[0]->dim(0) * group_, rows, context.pool, body);
+  }
+
+  // By a byte unit. Columns are pixels of the result, without what a phase has between its lines; a task has some
+  // panels, or with many threads and small planes, some channels of these.
+  void convolve_panels(const RunContext& context, const uint32_t* image, const uint32_t* weights,
+                       const uint32_t* starts, int32_t zero, const Requantization& quantized,
+                       uint32_t* scratch_space) const {
+    const ByteUnit& unit = *unit_;
+    const int64_t rows = outs_ / group_, pixels = out_[1] * out_[2];
+    const uint32_t *factors = weights + left_size() + outs_, *ones = factors + outs_;
+    const bool corrected = ones[row_size(1)] != 0, fused = quantized.scale != nullptr;
+    const uint32_t start_of_ones = 0u - static_cast<uint32_t>(depth()) * static_cast<uint32_t>(zero);
+    const int64_t planes = context.in[0]->dim(0) * group_ * out_[0];
+    const int64_t tasks_wanted = threads_ == 1 ? 1 : 4 * threads_;
+    const int64_t at_once = std::clamp<int64_t>(planes * panels() / tasks_wanted, 1, panels_at_once());
+    const int64_t parts = (panels() + at_once - 1) / at_once;
+    const int64_t shares_wanted = (tasks_wanted + planes * parts - 1) / std::max<int64_t>(planes * parts, 1);
+    const int64_t some = std::max(kRows, ((rows + shares_wanted - 1) / shares_wanted + 31) / 32 * 32);
+    const int64_t shares = (rows + some - 1) / some, width = integer_panel();
+    const uint8_t flip = flip_for(context.in[0]->type.dtype, false);
+    const int64_t work_of_block = std::min(kRows, rows) * steps() * at_once / 64 + 1;
+    const auto range = [&](int64_t begin, int64_t end, int worker) {
+      uint32_t *column = scratch_space + worker * scratch(), *tile = column + width;
+      uint32_t* panel = tile + std::min(kRows, rows) * width;
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t share = task % shares, part = task / shares % parts, plane = task / shares / parts;
+        const int64_t of_group = plane / out_[0], z = plane % out_[0], g = of_group % group_;
+        const int64_t first = part * at_once, last = std::min(first + at_once, panels());
+        const auto bound = [&](int64_t i) { return plane_vectors() * i / panels() * kByteLanes; };
+        for (int64_t i = first; i < last; ++i) {
+          const int64_t at = bound(i), n = std::min(bound(i + 1), pixels) - at;
+          make_panel(*context.in[0], image, of_group, z, at, n, bound(i + 1) - at, flip,
+                     panel + (i - first) * steps() * width);
+        }
+        // Some channels at a time: their weights stay in the cache for all panels.
+        const int64_t limit = std::min(share * some + some, rows);
+        LongLoop loop;
+        for (int64_t channel = share * some; channel < limit && loop.goes_on(work_of_block); channel += kRows) {
+          const int64_t row = g * rows + channel;
+          ByteProduct p;
+          p.steps = steps();
+          p.rows = std::min(kRows, limit - channel);
+          p.start = starts + row;
+          for (int64_t i = first; i < last; ++i) {
+            const int64_t at = bound(i);
+            p.right = panel + (i - first) * steps() * width;
+            p.width = bound(i + 1) - at;
+            p.columns = std::min(bound(i + 1), pixels) - at;
+            if (corrected) {
+              ByteProduct all = p;
+              all.left = ones;
+              all.rows = 1;
+              all.scale = nullptr;
+              all.factor = nullptr;
+              all.start = &start_of_ones;
+              all.sums = column;
+              unit.multiply(all);
+              p.factor = factors + row;
+              p.column = column;
+            }
+            p.left = weights + g * row_size(rows) + channel * steps();
+            const int64_t out = (of_group * rows + channel) * out_[0] * pixels + z * pixels + at;
+            void* y = context.out[0]->data;
+            p.ldc = out_[0] * pixels;
+            if (fused) {
+              p.scale = quantized.scale + row * quantized.factor_step;
+              p.scale_of_row = quantized.factor_step != 0;
+              p.is_signed = quantized.to == DType::kI8;
+              p.zero = quantized.zero;
+              p.bytes = static_cast<uint8_t*>(y) + out;
+            } else if (!quantized.active()) {
+              p.sums = static_cast<uint32_t*>(y) + out;
+            } else {
+              p.sums = tile;
+              p.ldc = width;
+            }
+            unit.multiply(p);
+            if (quantized.active() && !fused)
+              requantize(quantized, row, p.rows, reinterpret_cast<int32_t*>(tile), width, p.columns,
+                         offset(y, out, dtype_size(quantized.to)), out_[0] * pixels);
+          }
+        }
+      }
+    };
+    if (context.pool->threads() > threads_) return range(0, planes * parts * shares, 0);
+    const int64_t work = std::min(some, rows) * steps() * width * at_once;
+    context.pool->parallel_for(planes * parts * shares, 1 + 50000 / (work + 1), range);
+  }
+
+  // n pixels from `at` on.
+  void make_panel(const Tensor& x, const uint32_t* image, int64_t of_group, int64_t z, int64_t at, int64_t n,
+                  int64_t width, uint8_t flip, uint32_t* panel) const {
+    const int64_t own = integer_steps(channels_), groups = own * taps_;
+    std::fill(panel + groups * width, panel + steps() * width, 0u);
+    if (in_place()) {
+      const int64_t plane = in_[0] * in_[1] * in_[2];
+      const uint8_t* from = x.as<uint8_t>() + of_group * channels_ * plane + z * in_[1] * in_[2] + at;
+      return panel_of_planes(from, plane, channels_, n, flip, width, panel);
+    }
+    ByteSegment segments[64];
+    int count = 0;
+    for (int64_t done = 0; done < n;) {
+      const int64_t line = (at + done) / out_[2], first = (at + done) % out_[2];
+      const int64_t some = phase_[2] == out_[2] ? n - done : std::min(n - done, out_[2] - first);
+      segments[count++] = {line * phase_[2] + first, done, some};
+      done += some;
+    }
+    panel_of_lanes(image + of_group * own * plane_ + z * phase_[1] * phase_[2], table_, groups, segments, count, width,
+                   panel);
   }
 
   // The parts of columns that are pixels: body(column less `first`, how many, pixel).
@@ -441,6 +537,7 @@ class ConvInteger final : public Kernel {
   }
 
   const Attrs* attrs_ = nullptr;
+  const ByteUnit* unit_ = nullptr;
   Window window_;
   std::array<int64_t, 3> in_{}, out_{}, phase_{}, used_{};
   // Of taps in a phase; of lines of the image in a plane, -1 for unused ones. Longer ones are not kept.
@@ -460,9 +557,7 @@ std::unique_ptr<Kernel> create_conv_integer(const NodeContext& node) {
   return windows != nullptr ? std::move(windows) : std::make_unique<ConvInteger>();
 }
 
-MINNOW_OP("ConvInteger", infer_conv_integer);
 MINNOW_KERNEL("ConvInteger", create_conv_integer);
-MINNOW_OP("QuantizedConv", infer_quantized_conv);
 MINNOW_KERNEL("QuantizedConv", create_conv_integer);
 
 }  // namespace

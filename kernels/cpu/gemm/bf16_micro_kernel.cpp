@@ -111,7 +111,6 @@ HWY_AFTER_NAMESPACE();
 #include <cpuid.h>
 #endif
 #ifdef __linux__
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #endif
@@ -245,7 +244,7 @@ bool multiplies_right(const Bf16Unit& unit) {
 constexpr Bf16Unit kAmx = {"amx", kAmxGain, AmxTiles::begin, AmxTiles::end, multiply<AmxTiles>};
 
 struct Features {
-  bool amx = false, avx512_bf16 = false, amd = false;
+  bool avx512_bf16 = false, amd = false;
 };
 
 Features features() {
@@ -259,22 +258,10 @@ Features features() {
   asm volatile("xgetbv" : "=a"(kept), "=d"(high) : "c"(0));
   uint32_t leaves;
   __cpuid_count(7, 0, leaves, b, c, d);
-  const bool bf16_tiles = (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0;
-  f.amx = bf16_tiles && (kept >> 17 & 3) == 3;
   if (leaves < 1) return f;
   __cpuid_count(7, 1, a, b, c, d);
   f.avx512_bf16 = (a >> 5 & 1) != 0 && (kept & 0xe6) == 0xe6;
   return f;
-}
-
-// Linux gives the tiles to those who ask for them.
-bool may_use_amx() {
-#if defined(__linux__) && defined(SYS_arch_prctl)
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-#else
-  return false;
-#endif
 }
 
 // Virtual machines hide instructions that the processor has. A process of its own tries them.
@@ -312,7 +299,8 @@ UnitChoice choose_unit() {
     if (wanted == "emulated") choice.unit = &kEmulated;
 #if MINNOW_AVX512
     const Features has = features();
-    if ((wanted.empty() || wanted == "amx") && has.amx && may_use_amx() && multiplies_right(kAmx)) choice.unit = &kAmx;
+    if ((wanted.empty() || wanted == "amx") && request_amx(AmxNumbers::kBf16) && multiplies_right(kAmx))
+      choice.unit = &kAmx;
     // Intel's processors do these at half the speed of products of f32, AMD's at twice.
     const bool fast = has.avx512_bf16 && has.amd && multiplies_right(*bf16_avx512_unit());
     if (wanted.empty() && choice.unit == nullptr && fast) choice.unit = bf16_avx512_unit();

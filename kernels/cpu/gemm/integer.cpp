@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/cpu/convert/blocks.h"
+#include "kernels/cpu/gemm/byte_product.h"
 #include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/machine/packed_layout.h"
 
@@ -74,6 +75,14 @@ void pack_lanes(const uint8_t* const* rows, int64_t group, int64_t n, uint8_t fl
   const uint8_t *a = rows[0], *b = rows[1], *c = rows[group - 2], *e = rows[group - 1];
   const uint32_t flips = flip * (group == 4 ? 0x01010101u : 0x10001u);
   int64_t i = 0;
+  if (group == 4) {
+    const hn::CappedTag<uint8_t, 16> bytes;
+    const int64_t some = static_cast<int64_t>(hn::Lanes(bytes));
+    const auto flipped = hn::Set(bytes, flip);
+    const auto at = [&](const uint8_t* from) HWY_ATTR { return hn::Xor(hn::LoadU(bytes, from + i), flipped); };
+    for (; i + some <= n; i += some)
+      hn::StoreInterleaved4(at(a), at(b), at(c), at(e), bytes, reinterpret_cast<uint8_t*>(lanes + i));
+  }
   for (; i + width <= n; i += width) {
     auto x = hn::PromoteTo(d, hn::LoadU(d8, a + i));
     const auto second = hn::PromoteTo(d, hn::LoadU(d8, b + i));
@@ -191,10 +200,6 @@ int64_t pair_panel() { return 2 * static_cast<int64_t>(hn::Lanes(D32())); }
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#if MINNOW_AVX512
-#include <immintrin.h>
-#endif
-
 namespace minnow {
 namespace {
 
@@ -206,89 +211,18 @@ HWY_EXPORT(pack_signed);
 HWY_EXPORT(split_pairs);
 HWY_EXPORT(convolve_taps);
 
-#if MINNOW_AVX512
-#define MINNOW_VNNI __attribute__((target("avx512f,avx512vl,avx512bw,avx512vnni")))
-
-// With AVX-512 in use, as MINNOW_ISA may say otherwise.
-bool has_vnni() {
-  static const bool has = pack_width() == 16 && __builtin_cpu_supports("avx512vnni");
-  return has;
-}
-
-// Rows of the left matrix times vectors of columns, which hold four bytes a lane.
-template <int kRows, int kVectors>
-MINNOW_VNNI void byte_tile(const IntegerProduct& p, int64_t row, int64_t column) {
-  __m512i sum[kRows][kVectors];
-  for (auto& line : sum)
-    for (__m512i& v : line) v = _mm512_setzero_si512();
-  const uint32_t* a = p.left + row * p.steps;
-  for (int64_t s = 0; s < p.steps; ++s) {
-    const uint32_t* b = p.right + p.offset[s] + column;
-    __m512i x[kVectors];
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) x[v] = _mm512_loadu_si512(b + 16 * v);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const __m512i w = _mm512_set1_epi32(static_cast<int>(a[r * p.steps + s]));
-#pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], x[v], w);
-    }
-  }
-#pragma GCC unroll 3
-  for (int v = 0; v < kVectors; ++v) {
-    const int64_t left = std::clamp<int64_t>(p.columns - column - 16 * v, 0, 16);
-    const __mmask16 mask = static_cast<__mmask16>((1u << left) - 1);
-    const bool corrected = p.column != nullptr;
-    const __m512i at_column =
-        corrected ? _mm512_maskz_loadu_epi32(mask, p.column + column + 16 * v) : _mm512_setzero_si512();
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      __m512i y = _mm512_add_epi32(sum[r][v], _mm512_set1_epi32(static_cast<int>(p.start[row + r])));
-      if (corrected)
-        y = _mm512_sub_epi32(y, _mm512_mullo_epi32(at_column, _mm512_set1_epi32(static_cast<int>(p.factor[row + r]))));
-      _mm512_mask_storeu_epi32(p.c + (row + r) * p.ldc + column + 16 * v, mask, y);
-    }
-  }
-}
-
-template <int kVectors>
-void multiply_columns(const IntegerProduct& p, int64_t column) {
-  constexpr int kRows = 8;
-  int64_t i = 0;
-  for (; i + kRows <= p.rows; i += kRows) byte_tile<kRows, kVectors>(p, i, column);
-  for (; i < p.rows; ++i) byte_tile<1, kVectors>(p, i, column);
-}
-
-constexpr int64_t kBytePanel = 48;
-
-void multiply_bytes(const IntegerProduct& p) {
-  int64_t j = 0;
-  for (; j + 16 < p.columns; j += kBytePanel) multiply_columns<3>(p, j);
-  if (j < p.columns) multiply_columns<1>(p, j);
-}
-#endif
-
 }  // namespace
 
-int64_t integer_group() {
-#if MINNOW_AVX512
-  if (has_vnni()) return 4;
-#endif
-  return has_dot() ? 4 : 2;
-}
+int64_t integer_group() { return byte_unit() != nullptr || has_dot() ? 4 : 2; }
 
 int64_t integer_panel() {
-#if MINNOW_AVX512
-  if (has_vnni()) return kBytePanel;
-#endif
+  if (byte_unit() != nullptr) return byte_unit()->vectors * kByteLanes;
   if (has_dot()) return kDotPanel;
   return HWY_DYNAMIC_DISPATCH(pair_panel)();
 }
 
 void gemm_integer(const IntegerProduct& p) {
-#if MINNOW_AVX512
-  if (has_vnni()) return multiply_bytes(p);
-#elif HWY_ARCH_ARM_A64
+#if HWY_ARCH_ARM_A64
   if (has_dot()) return gemm_integer_dot(p);
 #endif
   HWY_DYNAMIC_DISPATCH(multiply_pairs)(p);

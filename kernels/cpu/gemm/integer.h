@@ -30,6 +30,7 @@ struct IntegerProduct {
   uint32_t* c = nullptr;
   int64_t ldc = 0;
 };
+// Not where there is a byte_unit() (byte_product.h), whose packed form is another.
 void gemm_integer(const IntegerProduct& p);
 // The same on 64-bit Arm where has_dot(), for groups of 4 and panels of kDotPanel columns.
 void gemm_integer_dot(const IntegerProduct& p);

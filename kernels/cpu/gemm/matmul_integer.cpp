@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "kernels/cpu/convert/blocks.h"
+#include "kernels/cpu/gemm/byte_product.h"
 #include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/gemm/matmul.h"
 #include "kernels/cpu/quant/requantize.h"
@@ -65,7 +66,9 @@ class MatMulInteger final : public Kernel {
     MINNOW_RETURN_IF_ERROR(read_matmul(node.in[0]->shape, node.in[1]->shape, false, false, &s_));
     *workspace = 0;
     if (node.out[0]->count() == 0) return ok();
+    unit_ = byte_unit();
     steps_ = integer_steps(s_.k);
+    if (unit_ != nullptr) steps_ = byte_steps(*unit_, steps_);
     const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
     // Panels of one column are mostly padding: those of many small matrices are made for each run.
     const bool keeps = 4 * right_size() <= kLeastBytes + kMostBytes * node.in[1]->count();
@@ -78,7 +81,7 @@ class MatMulInteger final : public Kernel {
     for (int64_t i = 0; i < steps_; ++i) offset_[static_cast<size_t>(i)] = i * integer_panel();
     attrs_ = &node.attrs;
     threads_ = std::max(1, node.threads);
-    tile_ = node.in.size() > 5 ? kRows * integer_panel() : 0;
+    tile_ = node.in.size() > 5 ? (kRows + 1) * integer_panel() : 0;
     *workspace = 4 * (left_size() + (packed_.empty() ? right_size() : 0) + threads_ * tile_);
     return ok();
   }
@@ -99,14 +102,14 @@ class MatMulInteger final : public Kernel {
     }
     // Lanes, sums and zero points of the rows.
     const int64_t rows = s_.a_matrices * s_.m, row_grain = 20000 / (s_.k + 1) + 1;
-    uint32_t *sums = left + rows * steps_, *zeros = sums + rows, *starts = zeros + rows;
+    uint32_t *sums = left + lanes_size(), *zeros = sums + rows, *starts = zeros + rows;
     const uint8_t flip = flip_for(a.type.dtype, true);
     const int32_t shift = shift_for(a.type.dtype, true);
     std::atomic<bool> centered{true};
     context.pool->parallel_for(rows, row_grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const int32_t zero = zero_at(a_zeros, i / s_.m, s_.m, i % s_.m) + shift;
-        sums[i] = pack_left(a.as<uint8_t>() + i * s_.k, s_.k, 1, flip, left + i * steps_);
+        sums[i] = pack_row(a.as<uint8_t>() + i * s_.k, i, flip, left);
         zeros[i] = static_cast<uint32_t>(zero);
         if (zero != 0) centered.store(false, std::memory_order_relaxed);
       }
@@ -124,30 +127,36 @@ class MatMulInteger final : public Kernel {
     const Requantization quantized = read_requantization(*attrs_, context, 4, true);
     uint32_t *c = static_cast<uint32_t*>(context.out[0]->data),
              *tiles = left + left_size() + (packed_.empty() ? right_size() : 0);
+    const bool one_zero = a_zeros == nullptr || a_zeros->count() == 1;
     const bool alone = context.pool->threads() > threads_;  // there is a tile for each of threads_
     const auto range = [&](int64_t begin, int64_t end, int worker) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t panel = task % panels(), first = task / panels() % blocks * kRows;
         const int64_t p = task / panels() / blocks;
-        const int64_t from_a = s_.a_of(p) * s_.m + first;
+        const int64_t which = s_.a_of(p), from_a = which * s_.m + first;
         const uint32_t* from_b = matrix(s_.b_of(p));
+        const uint32_t* columns = from_b + panel * panel_size() + steps_ * width;
+        const int64_t at = (p * s_.m + first) * s_.n + panel * width;
         IntegerProduct product;
-        product.left = left + from_a * steps_;
+        product.left = unit_ == nullptr ? left + from_a * steps_ : left + which * matrix_lanes() + first * steps_;
         product.right = from_b + panel * panel_size();
         product.offset = offset_.data();
         product.steps = steps_;
         product.rows = std::min(kRows, s_.m - first);
         product.columns = std::min(width, s_.n - panel * width);
         product.start = starts + p * s_.m + first;
-        const uint32_t* columns = product.right + steps_ * width;
         if (!centered.load(std::memory_order_relaxed)) {
           product.factor = zeros + from_a;
           product.column = columns;
         }
-        const int64_t at = (p * s_.m + first) * s_.n + panel * width;
         product.c = quantized.active() ? tiles + worker * tile_ : c + at;
         product.ldc = quantized.active() ? width : s_.n;
-        gemm_integer(product);
+        if (unit_ != nullptr && quantized.scale != nullptr && one_zero && columns[2 * width] == 0) {
+          multiply_bytes(product, quantized, panel * width, product.factor == nullptr ? 0 : *product.factor,
+                         static_cast<uint8_t*>(context.out[0]->data) + at);
+          continue;
+        }
+        unit_ == nullptr ? gemm_integer(product) : multiply_sums(product);
         if (columns[2 * width] != 0)  // columns whose zero points differ from the first one's
           for (int64_t i = 0; i < product.rows; ++i)
             for (int64_t j = 0; j < product.columns; ++j)
@@ -173,7 +182,9 @@ class MatMulInteger final : public Kernel {
   }
 
   bool reads(int i) const override { return (i != 1 && i != 3) || packed_.empty(); }
-  [[gnu::cold]] Profile profile() const override { return {integer_group() == 4 ? "bytes" : "pairs", s_.macs()}; }
+  [[gnu::cold]] Profile profile() const override {
+    return {unit_ != nullptr ? unit_->name : integer_group() == 4 ? "bytes" : "pairs", s_.macs()};
+  }
 
  private:
   static const Tensor* input(const RunContext& context, size_t i) {
@@ -183,8 +194,64 @@ class MatMulInteger final : public Kernel {
   // Lanes, then for each column its sum less K times its zero point, then the zero points, then whether they differ
   // from the matrix's first one; room to read beyond the end.
   int64_t panel_size() const { return (steps_ + 2) * integer_panel() + 64; }
-  int64_t left_size() const { return (s_.a_matrices * s_.m * (steps_ + 2) + s_.products() * s_.m + 15) / 16 * 16; }
+  int64_t left_size() const { return (lanes_size() + 2 * s_.a_matrices * s_.m + s_.products() * s_.m + 15) / 16 * 16; }
+  int64_t matrix_lanes() const { return unit_ == nullptr ? s_.m * steps_ : byte_size(*unit_, s_.m, steps_); }
+  int64_t lanes_size() const { return s_.a_matrices * matrix_lanes(); }
   int64_t right_size() const { return s_.b_matrices * panels() * panel_size(); }
+
+  // Row i of all left matrices. Returns the sum of its bytes.
+  uint32_t pack_row(const uint8_t* from, int64_t i, uint8_t flip, uint32_t* left) const {
+    if (unit_ == nullptr) return pack_left(from, s_.k, 1, flip, left + i * steps_);
+    constexpr int64_t kPart = 256;
+    uint32_t lanes[kPart], sum = 0;
+    for (int64_t s = 0; 4 * s < s_.k; s += kPart) {
+      const int64_t bytes = std::min(4 * kPart, s_.k - 4 * s);
+      sum += pack_left(from + 4 * s, bytes, 1, flip, lanes);
+      place_left(*unit_, lanes, integer_steps(bytes), i % s_.m, s, steps_, left + i / s_.m * matrix_lanes());
+    }
+    return sum;
+  }
+
+  static ByteProduct byte_product(const IntegerProduct& product) {
+    ByteProduct p;
+    p.left = product.left;
+    p.right = product.right;
+    p.steps = product.steps;
+    p.rows = product.rows;
+    p.columns = product.columns;
+    p.width = integer_panel();
+    p.start = product.start;
+    return p;
+  }
+
+  void multiply_sums(const IntegerProduct& product) const {
+    ByteProduct p = byte_product(product);
+    p.factor = product.factor;
+    p.column = product.column;
+    p.sums = product.c;
+    p.ldc = product.ldc;
+    unit_->multiply(p);
+  }
+
+  // As bytes at once: all rows have one zero point, with which the sums of columns are known.
+  void multiply_bytes(const IntegerProduct& product, const Requantization& quantized, int64_t first_column,
+                      uint32_t zero, uint8_t* to) const {
+    ByteProduct p = byte_product(product);
+    uint32_t* offsets = product.c + kRows * integer_panel();
+    for (int64_t j = 0; j < p.columns; ++j) {
+      const int64_t at = (first_column + j) * quantized.bias_step;
+      offsets[j] = quantized.bias == nullptr ? 0 : static_cast<uint32_t>(quantized.bias[at]);
+      if (product.column != nullptr) offsets[j] -= zero * product.column[j];
+    }
+    p.offset = offsets;
+    p.scale = quantized.scale + first_column * quantized.factor_step;
+    p.scale_of_column = quantized.factor_step != 0;
+    p.is_signed = quantized.to == DType::kI8;
+    p.zero = quantized.zero;
+    p.bytes = to;
+    p.ldc = s_.n;
+    unit_->multiply(p);
+  }
 
   // Panel `i` of all panels of all right matrices.
   void pack_panel(const Tensor& b, const Tensor* zeros, int64_t i, uint32_t* packed) const {
@@ -216,6 +283,7 @@ class MatMulInteger final : public Kernel {
   static constexpr int64_t kLeastBytes = 1 << 20, kMostBytes = 16;
 
   const Attrs* attrs_ = nullptr;
+  const ByteUnit* unit_ = nullptr;
   MatMulShape s_;
   int64_t steps_ = 0, tile_ = 0;
   int threads_ = 1;

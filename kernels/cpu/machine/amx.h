@@ -14,6 +14,10 @@ namespace minnow {
 
 constexpr int kAmxRows = 16, kAmxBytes = 64;
 
+enum class AmxNumbers { kBf16, kBytes };
+// Whether the processor multiplies tiles of such numbers, and the system lets this process use them.
+bool request_amx(AmxNumbers numbers);
+
 #if HWY_ARCH_X86_64
 struct AmxTiles {
   // Between these two, this thread has all tiles at their full size. Holding them makes switching threads slower.
@@ -45,6 +49,11 @@ struct AmxTiles {
   void add_product() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kLeft), "i"(kRight));
   }
+  // Adds the product of a tile of signed bytes and one of unsigned bytes to one of i32, which wraps.
+  template <int kSums, int kLeft, int kRight>
+  void add_byte_product() {
+    asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kLeft), "i"(kRight));
+  }
 };
 #endif
 
@@ -70,6 +79,10 @@ class EmulatedTiles {
   void add_product() {
     add_product(tiles_[kSums], tiles_[kLeft], tiles_[kRight]);
   }
+  template <int kSums, int kLeft, int kRight>
+  void add_byte_product() {
+    add_byte_product(tiles_[kSums], tiles_[kLeft], tiles_[kRight]);
+  }
 
  private:
   using Rows = uint32_t[kAmxRows][kAmxBytes / 4];
@@ -87,7 +100,7 @@ class EmulatedTiles {
   }
   // The products of the first of each pair are summed up by themselves, and those of the second. A product of two
   // numbers of bf16 is exact in f32.
-  static void add_product(Rows& sums, const Rows& left, const Rows& right) {
+  [[gnu::noinline]] static void add_product(Rows& sums, const Rows& left, const Rows& right) {
     for (int m = 0; m < kAmxRows; ++m) {
       float first[16] = {}, second[16] = {};
       for (int k = 0; k < kAmxRows; ++k) {
@@ -102,6 +115,15 @@ class EmulatedTiles {
         std::memcpy(&sums[m][n], &sum, sizeof(sum));
       }
     }
+  }
+
+  [[gnu::noinline]] static void add_byte_product(Rows& sums, const Rows& left, const Rows& right) {
+    for (int m = 0; m < kAmxRows; ++m)
+      for (int k = 0; k < kAmxRows; ++k)
+        for (int n = 0; n < 16; ++n)
+          for (int shift = 0; shift < 32; shift += 8)
+            sums[m][n] += static_cast<uint32_t>(static_cast<int8_t>(left[m][k] >> shift) *
+                                                static_cast<int32_t>(right[k][n] >> shift & 0xff));
   }
 
   Rows tiles_[8];

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/convert/blocks.h"
+#include "kernels/cpu/quant/byte_tables.h"
 #include "kernels/core/infer.h"
 #include "kernels/cpu/table.h"
 
@@ -55,6 +56,17 @@ void look_up(const Tensor& table, const Tensor& x, int64_t first, int64_t n, voi
   const DType type = x.type.dtype;
   const void* from = offset(x.data, first, dtype_size(type));
   const size_t size = dtype_size(table.type.dtype);
+  if (dtype_size(type) == 1 && size == 1 && has_byte_tables())
+    return find_narrow(static_cast<const uint8_t*>(from), static_cast<const uint8_t*>(table.data),
+                       type == DType::kI8 ? 0x80 : 0, n, static_cast<uint8_t*>(y));
+  if (dtype_size(type) == 1 && size == 4 && n >= 128 && has_byte_tables()) {
+    const int64_t most = n / 64 * 64;
+    find_wide(static_cast<const uint8_t*>(from), static_cast<const uint32_t*>(table.data),
+              type == DType::kI8 ? 0x80 : 0, most, static_cast<uint32_t*>(y));
+    from = offset(from, most, 1);
+    y = offset(y, most, 4);
+    n -= most;
+  }
   if (dtype_size(type) == 1) return map_as<uint8_t>(size, from, table.data, type == DType::kI8 ? 0x80 : 0, n, y);
   map_as<uint16_t>(size, from, table.data, type == DType::kI16 ? 0x8000 : 0, n, y);
 }

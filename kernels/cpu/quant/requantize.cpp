@@ -189,6 +189,7 @@ void float_row(const Requantization& q, int64_t row, const int32_t* x, int64_t n
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include "kernels/cpu/quant/byte_tables.h"
 #include "kernels/cpu/quant/look_up.h"
 #include "kernels/core/infer.h"
 #include "kernels/cpu/table.h"
@@ -412,6 +413,7 @@ class RequantizeKernel final : public Kernel {
     for (int64_t i = 0; i < factors_; ++i)
       if (shifts[i] < -31 || shifts[i] > (is_long ? 14 : 31))
         return context.report(fail(Code::kFormat, "a shift of %d", static_cast<int>(shifts[i])));
+    if (sums && add_bytes(context, *multipliers, *shifts)) return;
     const size_t size = dtype_size(q_.to);
     // Rows are cut into pieces, which have at most a block of elements where sums are computed for them.
     const int64_t most = sums ? kBlock : 8192, pieces = (row_ + most - 1) / most;
@@ -444,6 +446,29 @@ class RequantizeKernel final : public Kernel {
   }
 
  private:
+  // The usual case, where instructions for it are there.
+  bool add_bytes(const RunContext& context, int32_t multiplier, int32_t shift) const {
+    const Tensor *terms[2] = {context.in[0], context.in[4]}, *tables[2] = {context.in[3], context.in[5]};
+    if (!has_byte_tables() || factors_ != 1 || multiplier < 0 || shift > -2 || !is_byte(q_.to)) return false;
+    ByteSum sum;
+    for (size_t i = 0; i < 2; ++i) {
+      if (!is_byte(terms[i]->type.dtype)) return false;
+      sum.table[i] = tables[i]->as<uint32_t>();
+      sum.lowest[i] = terms[i]->type.dtype == DType::kI8 ? 0x80 : 0;
+    }
+    sum.multiplier = multiplier;
+    sum.right = -shift;
+    sum.zero = q_.zero;
+    const int32_t lowest = q_.to == DType::kI8 ? -128 : 0;
+    sum.least = std::clamp(q_.least, lowest, lowest + 255);
+    sum.most = std::clamp(q_.most, lowest, lowest + 255);
+    context.pool->parallel_for(total_, 32768, [&](int64_t begin, int64_t end, int) {
+      sum_bytes(sum, terms[0]->as<uint8_t>() + begin, terms[1]->as<uint8_t>() + begin, end - begin,
+                static_cast<uint8_t*>(context.out[0]->data) + begin);
+    });
+    return true;
+  }
+
   Requantization q_;
   bool columns_ = false;
   int64_t total_ = 0, row_ = 1, factors_ = 1;

@@ -5,6 +5,7 @@
 
 #include "kernels/core/region.h"
 #include "kernels/cpu/gemm/bf16_micro_kernel.h"
+#include "kernels/cpu/gemm/byte_product.h"
 #include "kernels/cpu/machine/cost.h"
 #include "kernels/cpu/machine/packed_layout.h"
 #include "kernels/cpu/machine/peak.h"
@@ -73,6 +74,7 @@ Cpu& Cpu::instance() {
 
 Status Cpu::can_run(Precision precision) {
   MINNOW_RETURN_IF_ERROR(isa_status());
+  MINNOW_RETURN_IF_ERROR(byte_status());
   if (precision == Precision::kLow) MINNOW_RETURN_IF_ERROR(bf16_status());
   calibrate_once();
   return ok();

@@ -1,0 +1,86 @@
+// Products of bytes by the fastest instructions of x86-64, AVX-512 VNNI or the tiles of AMX, whose sums become results
+// while they are in registers: what integer.h is for other processors. The left matrix is signed, the right one
+// unsigned; see there for zero points.
+//
+// The left matrix lies in blocks of rows, which byte_index() numbers, the right one in panels of columns: a line of
+// `width` lanes for each step, a lane being four bytes along K. Both have byte_steps() steps, and what K lacks of them
+// is zero on the left and anything on the right, or the other way round.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/core/status.h"
+
+namespace minnow {
+
+struct ByteUnit;
+
+// What this machine has, with the instruction set avx512; null: neither. MINNOW_INT8 names one: "amx", "avx512",
+// "emulated" (AMX in software, to test what is written for it), or "none".
+const ByteUnit* byte_unit();
+// An error when MINNOW_INT8 names what is not there.
+Status byte_status();
+
+struct ByteProduct {
+  const uint32_t* left = nullptr;  // from a block's first row on
+  const uint32_t* right = nullptr;
+  int64_t steps = 0, rows = 0, columns = 0;
+  int64_t width = 0;                 // lanes from one step of the right matrix to the next, a multiple of 16
+  const uint32_t* start = nullptr;   // of each row's sums
+  const uint32_t* offset = nullptr;  // of each column's sums; may be null
+  const uint32_t* factor = nullptr;  // of each row, times `column` of each column, which is subtracted; may be null
+  const uint32_t* column = nullptr;
+  // The sums ...
+  uint32_t* sums = nullptr;
+  // ... or, with a scale, bytes: saturate(round(sum * scale) + zero), halves to even.
+  const float* scale = nullptr;
+  bool scale_of_row = false, scale_of_column = false;  // neither: one for all
+  bool is_signed = false;
+  int32_t zero = 0;
+  uint8_t* bytes = nullptr;
+  int64_t ldc = 0;  // elements from one row of results to the next
+};
+
+struct ByteUnit {
+  const char* name;
+  int64_t rows;     // of a block of the left matrix
+  int64_t steps;    // their number is a multiple of it
+  int64_t vectors;  // of 16 columns each, in a panel
+  void (*multiply)(const ByteProduct& p);
+};
+
+constexpr int64_t kByteLanes = 16;  // of a vector
+
+// For K numbers in so many groups of four.
+inline int64_t byte_steps(const ByteUnit& unit, int64_t groups) {
+  return (groups + unit.steps - 1) / unit.steps * unit.steps;
+}
+// Lanes of the left matrix.
+inline int64_t byte_size(const ByteUnit& unit, int64_t rows, int64_t steps) {
+  return (rows + unit.rows - 1) / unit.rows * unit.rows * steps;
+}
+// Where the lane for a row and a step is. Within a block, all rows of a step (of unit.steps steps, row by row) follow
+// each other.
+inline int64_t byte_index(const ByteUnit& unit, int64_t row, int64_t step, int64_t steps) {
+  return row / unit.rows * unit.rows * steps + step / unit.steps * unit.rows * unit.steps +
+         row % unit.rows * unit.steps + step % unit.steps;
+}
+
+// n lanes of a row into a left matrix, from step `first` on.
+void place_left(const ByteUnit& unit, const uint32_t* lanes, int64_t n, int64_t row, int64_t first, int64_t steps,
+                uint32_t* left);
+
+// A panel of pixels that lie in planes of bytes: channel by channel, `plane` bytes apart; n pixels, n <= width.
+void panel_of_planes(const uint8_t* from, int64_t plane, int64_t channels, int64_t n, uint8_t flip, int64_t width,
+                     uint32_t* panel);
+
+// A part of a panel's columns.
+struct ByteSegment {
+  int64_t from, to, n;  // lanes
+};
+// A panel of pixels that lie in lanes: those of step s from offset[s] on.
+void panel_of_lanes(const uint32_t* from, const int64_t* offset, int64_t steps, const ByteSegment* segments, int count,
+                    int64_t width, uint32_t* panel);
+
+}  // namespace minnow

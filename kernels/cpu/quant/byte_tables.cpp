@@ -1,0 +1,152 @@
+#include "kernels/cpu/quant/byte_tables.h"
+
+#include "kernels/cpu/machine/packed_layout.h"
+#include "kernels/cpu/machine/simd.h"
+
+#if MINNOW_AVX512
+#include <immintrin.h>
+
+#include <algorithm>
+
+#define MINNOW_TABLES __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vbmi")))
+#define MINNOW_TABLES_INLINE MINNOW_TABLES inline __attribute__((always_inline))
+
+namespace minnow {
+namespace {
+
+// Without a mask, GCC 12 warns of what some instructions leave undefined, which is nothing.
+constexpr __mmask16 kAll = 0xffff;
+constexpr __mmask8 kHalf = 0xff;
+
+// A table of 256 bytes. Two instructions look up 64 bytes in a half of it each.
+struct ByteTable {
+  __m512i part[4];
+};
+
+MINNOW_TABLES_INLINE ByteTable load_table(const uint8_t* table) {
+  ByteTable t;
+  for (int i = 0; i < 4; ++i) t.part[i] = _mm512_loadu_si512(table + 64 * i);
+  return t;
+}
+
+MINNOW_TABLES_INLINE __m512i find_bytes(const ByteTable& t, __m512i x) {
+  const __m512i low = _mm512_permutex2var_epi8(t.part[0], x, t.part[1]);
+  const __m512i high = _mm512_permutex2var_epi8(t.part[2], x, t.part[3]);
+  return _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high);
+}
+
+// A table of numbers of 32 bits: one for each of their bytes.
+struct WideTable {
+  alignas(64) uint8_t bytes[4][256];
+};
+
+MINNOW_TABLES void split_table(const uint32_t* table, WideTable* t) {
+  for (int i = 0; i < 256; i += 16) {
+    const __m512i numbers = _mm512_loadu_si512(table + i);
+    for (int k = 0; k < 4; ++k) {
+      const __m512i shifted = _mm512_maskz_srli_epi32(kAll, numbers, static_cast<unsigned>(8 * k));
+      _mm_store_si128(reinterpret_cast<__m128i*>(t->bytes[k] + i), _mm512_maskz_cvtepi32_epi8(kAll, shifted));
+    }
+  }
+}
+
+// 64 numbers of 32 bits.
+MINNOW_TABLES_INLINE void find_numbers(const WideTable& t, __m512i x, __m512i (&y)[4]) {
+  // The instructions that interleave bytes do so in each quarter of a register.
+  const __m512i quarters = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i at = _mm512_maskz_permutexvar_epi32(kAll, quarters, x);
+  __m512i part[4];
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; ++k) part[k] = find_bytes(load_table(t.bytes[k]), at);
+  const __m512i low[2] = {_mm512_unpacklo_epi8(part[0], part[1]), _mm512_unpacklo_epi8(part[2], part[3])};
+  const __m512i high[2] = {_mm512_unpackhi_epi8(part[0], part[1]), _mm512_unpackhi_epi8(part[2], part[3])};
+  y[0] = _mm512_unpacklo_epi16(low[0], low[1]);
+  y[1] = _mm512_unpackhi_epi16(low[0], low[1]);
+  y[2] = _mm512_unpacklo_epi16(high[0], high[1]);
+  y[3] = _mm512_unpackhi_epi16(high[0], high[1]);
+}
+
+struct TwoRoundings {
+  __m512i multiplier, positive, negative;
+  __m128i shift;
+};
+
+// A number in the lower half of each 64 bits: round(round(x * multiplier / 2^31) / 2^right), the first time halves up,
+// then away from zero. Both are one shift: of two floors only the last one counts, and a number that is below zero
+// after the first rounding is one less for the second.
+MINNOW_TABLES_INLINE __m512i scaled_half(__m512i x, const TwoRoundings& r) {
+  const __m512i product = _mm512_maskz_mul_epi32(kHalf, x, r.multiplier);
+  const __m512i half = _mm512_mask_blend_epi64(_mm512_movepi64_mask(product), r.positive, r.negative);
+  return _mm512_maskz_sra_epi64(kHalf, _mm512_add_epi64(product, half), r.shift);
+}
+
+MINNOW_TABLES_INLINE __m512i scaled(__m512i x, const TwoRoundings& r) {
+  const __m512i even = scaled_half(x, r), odd = scaled_half(_mm512_maskz_srli_epi64(kHalf, x, 32), r);
+  return _mm512_mask_shuffle_epi32(even, 0xaaaa, odd, _MM_PERM_CCAA);
+}
+
+}  // namespace
+
+bool has_byte_tables() {
+  static const bool has = pack_width() == 16 && __builtin_cpu_supports("avx512vbmi");
+  return has;
+}
+
+MINNOW_TABLES void find_narrow(const uint8_t* x, const uint8_t* table, uint8_t lowest, int64_t n, uint8_t* y) {
+  const ByteTable t = load_table(table);
+  const __m512i flip = _mm512_set1_epi8(static_cast<char>(lowest));
+  int64_t i = 0;
+  for (; i + 64 <= n; i += 64)
+    _mm512_storeu_si512(y + i, find_bytes(t, _mm512_xor_si512(_mm512_loadu_si512(x + i), flip)));
+  if (i == n) return;
+  const __mmask64 mask = (uint64_t{1} << (n - i)) - 1;
+  const __m512i last = _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, x + i), flip);
+  _mm512_mask_storeu_epi8(y + i, mask, find_bytes(t, last));
+}
+
+MINNOW_TABLES void find_wide(const uint8_t* x, const uint32_t* table, uint8_t lowest, int64_t n, uint32_t* y) {
+  WideTable t;
+  split_table(table, &t);
+  const __m512i flip = _mm512_set1_epi8(static_cast<char>(lowest));
+  for (int64_t i = 0; i < n; i += 64) {
+    __m512i numbers[4];
+    find_numbers(t, _mm512_xor_si512(_mm512_loadu_si512(x + i), flip), numbers);
+    for (int k = 0; k < 4; ++k) _mm512_storeu_si512(y + i + 16 * k, numbers[k]);
+  }
+}
+
+MINNOW_TABLES void sum_bytes(const ByteSum& s, const uint8_t* a, const uint8_t* b, int64_t n, uint8_t* y) {
+  WideTable t[2];
+  for (int i = 0; i < 2; ++i) split_table(s.table[i], &t[i]);
+  const __m512i flip[2] = {_mm512_set1_epi8(static_cast<char>(s.lowest[0])),
+                           _mm512_set1_epi8(static_cast<char>(s.lowest[1]))};
+  const int64_t half = (int64_t{1} << 30) + (int64_t{1} << (30 + s.right));
+  const TwoRoundings rounding = {_mm512_set1_epi64(s.multiplier), _mm512_set1_epi64(half),
+                                 _mm512_set1_epi64(half - (int64_t{1} << 31)), _mm_cvtsi32_si128(31 + s.right)};
+  const __m512i zero = _mm512_set1_epi32(s.zero), least = _mm512_set1_epi32(s.least), most = _mm512_set1_epi32(s.most);
+  for (int64_t i = 0; i < n; i += 64) {
+    const int64_t left = std::min<int64_t>(64, n - i);
+    const __mmask64 mask = ~uint64_t{0} >> (64 - left);
+    __m512i one[4], other[4];
+    find_numbers(t[0], _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, a + i), flip[0]), one);
+    find_numbers(t[1], _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, b + i), flip[1]), other);
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      const __m512i sum = _mm512_add_epi32(scaled(_mm512_add_epi32(one[k], other[k]), rounding), zero);
+      const __m512i bounded = _mm512_maskz_min_epi32(kAll, _mm512_maskz_max_epi32(kAll, sum, least), most);
+      _mm512_mask_cvtepi32_storeu_epi8(y + i + 16 * k, static_cast<__mmask16>(mask >> (16 * k)), bounded);
+    }
+  }
+}
+
+}  // namespace minnow
+#else
+namespace minnow {
+
+bool has_byte_tables() { return false; }
+void find_narrow(const uint8_t*, const uint8_t*, uint8_t, int64_t, uint8_t*) {}
+void find_wide(const uint8_t*, const uint32_t*, uint8_t, int64_t, uint32_t*) {}
+void sum_bytes(const ByteSum&, const uint8_t*, const uint8_t*, int64_t, uint8_t*) {}
+
+}  // namespace minnow
+#endif
