@@ -230,7 +230,7 @@ std::set<std::tuple<std::string, std::string, size_t>> node_ops(const LoadedMode
 std::unique_ptr<Session> make_session(const LoadedModel& loaded, int threads, int precision, double seconds,
                                       int64_t memory, int64_t rounds, const std::string& device) {
   std::unique_ptr<Session> session;
-  const SessionOptions options{threads, static_cast<Precision>(precision), {seconds, memory, rounds}, device};
+  const SessionOptions options{threads, static_cast<Precision>(precision), {seconds, memory, rounds}, device, nullptr};
   const Status status =
       without_lock([&](Watch::Poll poll) { return Session::create(loaded.model, options, &session, poll); });
   raise_if(status);

@@ -149,6 +149,7 @@ def test_programs_build_with_cmake_against_a_moved_tree(moved: Path, digits: Pat
     assert run(tmp_path / "sessions", digits, digits).splitlines() == [
         "error 2: this process may not run on processor 100000",
         "200 of 200 results alike",
+        "alike in the arena, which stays as large",
     ]
     assert run(tmp_path / "stream", counter(tmp_path)).splitlines() == [
         "2 states",

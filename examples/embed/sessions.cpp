@@ -1,5 +1,5 @@
 // Several models and sessions at the same time: all share one thread pool, whose threads let
-// others go first. Each session gives what it gives alone.
+// others go first. Each session gives what it gives alone. Then two that take turns in one arena.
 //
 //   sessions digits.mnn other.mnn ...
 #include <algorithm>
@@ -43,6 +43,16 @@ int main(int argc, char** argv) try {
     });
   for (std::thread& thread : threads) thread.join();
   std::cout << alike << " of 200 results alike\n";
+
+  const minnow::Arena arena;
+  options.arena = arena.get();
+  minnow::Session first(models.front(), options), second(models.back(), options);
+  first.run(in);
+  const auto bytes = first.stats().arena_bytes;
+  const auto out = second.run(in)[0].data<float>();
+  const bool is_same = std::equal(out.begin(), out.end(), expected.begin(), expected.end());
+  std::cout << (is_same ? "alike" : "different") << " in the arena, which "
+            << (second.stats().arena_bytes == bytes ? "stays as large" : "grows") << '\n';
 } catch (const std::exception& error) {
   std::cerr << error.what() << '\n';
   return 1;

@@ -28,12 +28,30 @@ class Options(c.Structure):
         ("max_memory", c.c_int64),
         ("max_rounds", c.c_int64),
         ("device", c.c_char_p),
+        ("arena", c.c_void_p),
     ]
 
-    def __init__(self, **fields: int | bytes) -> None:
+    def __init__(self, **fields: int | bytes | c.c_void_p) -> None:
         super().__init__(struct_size=c.sizeof(Options), **fields)
+
+
+class Stats(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("arena", c.c_int64),
+        ("weights", c.c_int64),
+        ("threads", c.c_int32),
+        ("least", c.c_int64),
+    ]
 
 
 def tensor(array: np.ndarray, name: bytes | None = None) -> Tensor:
     code = [t.numpy for t in DType].index(array.dtype)
     return Tensor(name, code, array.ndim, (c.c_int64 * 12)(*array.shape), array.ctypes.data)
+
+
+def array_of(t: Tensor) -> np.ndarray:
+    """A copy of its elements."""
+    dtype = list(DType)[t.dtype].numpy
+    shape = tuple(t.shape[: t.rank])
+    return np.frombuffer(c.string_at(t.data, int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)

@@ -92,6 +92,7 @@ enum { MINNOW_HIGH, MINNOW_NORMAL, MINNOW_LOW };
 
 typedef struct minnow_model minnow_model;
 typedef struct minnow_session minnow_session;
+typedef struct minnow_arena minnow_arena;
 
 /* Initialize with MINNOW_OPTIONS. A field that is 0 has its default. New fields are added at the end only; struct_size
  * tells the library which fields the caller knows. */
@@ -107,9 +108,10 @@ typedef struct minnow_options {
   /* NULL or "cpu"; a device such as "cuda" or "cuda:1", beside which the CPU runs what that device cannot; "auto": all
    * devices that there are, else the CPU. A device that is not there is an error: MINNOW_DEVICE. */
   const char* device;
+  minnow_arena* arena; /* memory shared with other sessions (see minnow_create_arena); NULL: the session has its own */
 } minnow_options;
 #define MINNOW_OPTIONS \
-  { sizeof(minnow_options), 0, MINNOW_HIGH, 0, 0, 0, NULL }
+  { sizeof(minnow_options), 0, MINNOW_HIGH, 0, 0, 0, NULL, NULL }
 
 /* Initialize with MINNOW_LOAD_OPTIONS. New fields are added at the end only. */
 typedef struct minnow_load_options {
@@ -276,6 +278,32 @@ MINNOW_API minnow_code minnow_save_states(minnow_session* session, void* bytes, 
 /* Sets all states to what was saved. The bytes need not be trusted. Errors, which leave the states as they are:
  * MINNOW_FORMAT where these are no saved states; MINNOW_USAGE where they are those of another model. */
 MINNOW_API minnow_code minnow_restore_states(minnow_session* session, const void* bytes, size_t size);
+
+/* Creates an arena: one piece of the host's memory in which several sessions, of any models, keep their intermediate
+ * tensors. It is as large as the largest of them needs, where sessions with arenas of their own need the sum. They take
+ * turns: a run waits while another of them runs, and so does every other call with such a session. Inputs, results and
+ * states are not in it, nor is memory of other devices. */
+MINNOW_API minnow_code minnow_create_arena(minnow_arena** arena);
+/* May be called before its sessions are freed: the last of them frees the memory. */
+MINNOW_API void minnow_free_arena(minnow_arena* arena);
+
+/* Where the library gets memory. Initialize with MINNOW_ALLOCATOR. Both functions are called from any thread, must not
+ * call the library and must not throw. */
+typedef struct minnow_allocator {
+  size_t struct_size; /* sizeof(minnow_allocator) */
+  /* Memory whose address is a multiple of `alignment`, a power of 2; NULL where there is none. Both sizes are in bytes
+   * and above 0. */
+  void* (*allocate)(void* user, size_t size, size_t alignment);
+  void (*free)(void* user, void* memory, size_t size);
+  void* user;
+} minnow_allocator;
+#define MINNOW_ALLOCATOR \
+  { sizeof(minnow_allocator), NULL, NULL, NULL }
+/* Says where memory for tensors comes from, from now on: weights that are read or packed, intermediate tensors, states
+ * and results. Small records, mapped files and the memory of other devices come from the system as before. Memory goes
+ * back to the allocator that it is from, so each one must work until the process ends. NULL: the library's own again.
+ * Errors: MINNOW_USAGE where only one of the functions is given. */
+MINNOW_API minnow_code minnow_set_allocator(const minnow_allocator* allocator);
 
 /* The threads that all sessions of the process share, beside the threads that call the library. Initialize with
  * MINNOW_WORKERS. */

@@ -199,6 +199,21 @@ class Model {
   std::unique_ptr<minnow_model, Free> model_;
 };
 
+// Memory that several sessions share for their intermediate tensors (see minnow_create_arena). A copy is the same
+// arena.
+class Arena {
+ public:
+  Arena() {
+    minnow_arena* created = nullptr;
+    check(minnow_create_arena(&created));
+    arena_.reset(created, minnow_free_arena);
+  }
+  minnow_arena* get() const { return arena_.get(); }
+
+ private:
+  std::shared_ptr<minnow_arena> arena_;
+};
+
 struct Options {
   int threads = 0;  // 0: all that the process may use
   minnow_precision precision = MINNOW_HIGH;
@@ -206,6 +221,7 @@ struct Options {
   std::int64_t max_memory = 0;           // bytes; 0: see minnow_options
   std::int64_t max_rounds = 0;
   std::string device = "cpu";
+  minnow_arena* arena = nullptr;  // Arena::get(), read when the session is created; null: one of its own
 };
 
 // An input, output or state, as the source model declares it.
@@ -249,6 +265,7 @@ class Session {
     chosen.max_memory = options.max_memory;
     chosen.max_rounds = options.max_rounds;
     chosen.device = options.device.c_str();
+    chosen.arena = options.arena;
     minnow_session* created = nullptr;
     check(minnow_create_session(model.get(), &chosen, &created));
     session_.reset(created);

@@ -113,7 +113,8 @@ Status read_options(const minnow_options* given, SessionOptions* out) {
   *out = {options.threads,
           static_cast<Precision>(options.precision),
           {static_cast<double>(options.timeout_ms) / 1000, options.max_memory, options.max_rounds},
-          options.device == nullptr ? "cpu" : options.device};
+          options.device == nullptr ? "cpu" : options.device,
+          options.arena == nullptr ? nullptr : options.arena->arena};
   return ok();
 }
 
@@ -202,6 +203,16 @@ minnow_code minnow_create_session(const minnow_model* model, const minnow_option
 }
 
 void minnow_free_session(minnow_session* session) { delete session; }
+
+minnow_code minnow_create_arena(minnow_arena** arena) {
+  return answer([&]() -> Status {
+    if (arena == nullptr) return null_argument("arena");
+    *arena = new minnow_arena{std::make_shared<minnow::SharedArena>()};
+    return ok();
+  });
+}
+
+void minnow_free_arena(minnow_arena* arena) { delete arena; }
 
 size_t minnow_num_inputs(const minnow_session* session) {
   return session == nullptr ? 0 : session->session->inputs().size();

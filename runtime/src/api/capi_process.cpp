@@ -48,6 +48,18 @@ void minnow_set_logger(minnow_logger function, void* user) {
   minnow::logger().is_set.store(function != nullptr, std::memory_order_release);
 }
 
+minnow_code minnow_set_allocator(const minnow_allocator* given) {
+  return minnow::answer([&]() -> minnow::Status {
+    minnow_allocator functions = MINNOW_ALLOCATOR;
+    MINNOW_RETURN_IF_ERROR(minnow::take_known(given, sizeof functions, "minnow_allocator", &functions));
+    if ((functions.allocate == nullptr) != (functions.free == nullptr))
+      return minnow::null_argument(functions.free == nullptr ? "free" : "allocate");
+    const minnow::Allocator chosen{functions.allocate, functions.free, functions.user};
+    minnow::set_allocator(functions.allocate == nullptr ? nullptr : &chosen);
+    return minnow::ok();
+  });
+}
+
 minnow_code minnow_set_workers(const minnow_workers* given) {
   return minnow::answer([&]() -> minnow::Status {
     if (given == nullptr) return minnow::null_argument("workers");

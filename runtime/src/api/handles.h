@@ -55,6 +55,10 @@ struct minnow_model {
   std::shared_ptr<const minnow::Model> model;
 };
 
+struct minnow_arena {
+  std::shared_ptr<minnow::SharedArena> arena;
+};
+
 struct minnow_session {
   std::unique_ptr<minnow::Session> session;
   std::mutex mutex;  // of what follows

@@ -82,13 +82,14 @@ Session::Session(std::shared_ptr<const Model> model, int threads, const SessionO
       outputs_(model_->outputs),
       limits_(options.limits),
       seconds_(options.limits.seconds),
+      arena_(options.arena),
+      turn_(arena_ == nullptr ? own_turn_ : arena_->turn),
       pool_(threads),
       executor_(*model_, model_->main,
-                Environment{&devices_, &pool_, options.precision, &watch_, &known_types_, &observation_, &trials_}),
+                Environment{&devices_, &pool_, options.precision, &watch_, &known_types_, &turn_.observation, &trials_,
+                            arena_.get()}),
       parts_(*model_),
-      states_(*model_, &watch_.memory) {
-  begin(0, {});
-}
+      states_(*model_, &watch_.memory) {}
 
 Status Session::create(std::shared_ptr<const Model> model, const SessionOptions& options, std::unique_ptr<Session>* out,
                        Watch::Poll poll) {
@@ -103,6 +104,9 @@ Status Session::create(std::shared_ptr<const Model> model, const SessionOptions&
     // More threads than processors would wait for each other, and cut the work into smaller parts for nothing.
     const int most = std::min(available_threads(), kMaxThreads), count = threads == 0 ? most : std::min(threads, most);
     std::unique_ptr<Session> session(new Session(std::move(model), count, options));
+    MINNOW_RETURN_IF_ERROR(session->may_use());
+    std::lock_guard<std::mutex> lock(session->turn_.mutex);
+    session->begin(0, {});
     MINNOW_RETURN_IF_ERROR(session->open_devices(options));
     MINNOW_RETURN_IF_ERROR(session->learn_output_types(poll));
     *out = std::move(session);
@@ -158,8 +162,8 @@ void Session::begin(int64_t input_bytes, const RunOptions& options) {
   watch_.memory.set_most(limits_.memory > 0 ? limits_.memory : default_memory(model_->file_bytes + input_bytes));
   const double seconds = options.seconds < 0 ? seconds_.load(std::memory_order_relaxed) : options.seconds;
   watch_.begin(seconds, limits_.rounds, options.poll);
-  observation_.observer = options.observer;
-  observation_.prefix.clear();
+  turn_.observation.observer = options.observer;
+  turn_.observation.prefix.clear();
 }
 
 Status Session::check(const std::vector<Tensor>& given) {
@@ -249,7 +253,7 @@ Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink
     StatefulSink all(sink, outputs_.size(), states_);
     const auto start = std::chrono::steady_clock::now();
     const Status status = executor_.run(data_, all, &places_);
-    if (status.ok() && observation_.observer == nullptr)
+    if (status.ok() && turn_.observation.observer == nullptr)
       trials_.add(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     if (all.misfit() < 0) return status;
     const State& state = model_->states[static_cast<size_t>(all.misfit())];
@@ -259,13 +263,14 @@ Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink
 
 // Its lock is held by the run that calls the observer.
 Status Session::may_use() const {
-  if (observation_.thread != std::this_thread::get_id()) return ok();
-  return fail(Code::kUsage, "a callback cannot use the session whose run has called it");
+  if (turn_.observation.thread != std::this_thread::get_id()) return ok();
+  return fail(Code::kUsage, "a callback cannot use the session whose run has called it%s",
+              arena_ == nullptr ? "" : ", nor others with its arena");
 }
 
 Status Session::run(const std::vector<Tensor>& inputs, OutputSink& sink, const RunOptions& options) {
   MINNOW_RETURN_IF_ERROR(may_use());
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(turn_.mutex);
   MINNOW_RETURN_IF_ERROR(locate(inputs, options.gives_on_device));
   MINNOW_RETURN_IF_ERROR(check(inputs));
   begin(bytes_of(inputs), options);
@@ -277,7 +282,7 @@ Status Session::run(const std::vector<Tensor>& inputs, OutputSink& sink, const R
 Status Session::run_part(const std::vector<Tensor>& inputs, const std::vector<std::string>& names, OutputSink& sink,
                          const RunOptions& options) {
   MINNOW_RETURN_IF_ERROR(may_use());
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(turn_.mutex);
   MINNOW_RETURN_IF_ERROR(locate(inputs, options.gives_on_device));
   MINNOW_RETURN_IF_ERROR(check(inputs));
   begin(bytes_of(inputs), options);
@@ -293,7 +298,7 @@ Status Session::run_part(const std::vector<Tensor>& inputs, const std::vector<st
 
 Status Session::to_device(const std::vector<Tensor>& tensors, OutputSink& sink) {
   MINNOW_RETURN_IF_ERROR(may_use());
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(turn_.mutex);
   Queue& queue = *devices_[1].queue;
   for (size_t i = 0; i < tensors.size(); ++i) {
     Tensor to{tensors[i].type, sink.memory(static_cast<int>(i), tensors[i].type)};
@@ -308,7 +313,7 @@ Status Session::to_device(const std::vector<Tensor>& tensors, OutputSink& sink) 
 
 Status Session::to_host(const Tensor& tensor, Tensor* host) {
   MINNOW_RETURN_IF_ERROR(may_use());
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(turn_.mutex);
   MINNOW_RETURN_IF_ERROR(locate({tensor}));
   if (places_[0] == 0) return fail(Code::kUsage, "the array does not lie on a device of this session");
   Queue& queue = *devices_[static_cast<size_t>(places_[0])].queue;
@@ -319,7 +324,7 @@ Status Session::to_host(const Tensor& tensor, Tensor* host) {
 
 Status Session::placement(const std::vector<Tensor>* inputs, std::vector<Placement>* rows, const RunOptions& options) {
   MINNOW_RETURN_IF_ERROR(may_use());
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(turn_.mutex);
   return guarded([&]() -> Status {
     if (inputs != nullptr) {
       places_.assign(inputs->size(), 0);
@@ -339,7 +344,7 @@ Status Session::placement(const std::vector<Tensor>* inputs, std::vector<Placeme
 
 Status Session::states(std::vector<Tensor>* tensors) {
   MINNOW_RETURN_IF_ERROR(may_use());
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(turn_.mutex);
   return guarded([&]() -> Status {
     MINNOW_RETURN_IF_ERROR(states_.begin());
     *tensors = states_.current();
@@ -349,7 +354,7 @@ Status Session::states(std::vector<Tensor>* tensors) {
 
 Status Session::copy_states(const std::vector<Tensor>& to) {
   MINNOW_RETURN_IF_ERROR(may_use());
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(turn_.mutex);
   return guarded([&]() -> Status {
     MINNOW_RETURN_IF_ERROR(states_.begin());
     for (size_t i = 0; i < to.size(); ++i) {
@@ -362,14 +367,14 @@ Status Session::copy_states(const std::vector<Tensor>& to) {
 
 Status Session::reset(const std::vector<Tensor>* states) {
   MINNOW_RETURN_IF_ERROR(may_use());
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(turn_.mutex);
   return guarded([&] { return states == nullptr ? states_.reset() : states_.set(*states); });
 }
 
 Status Session::profile(const std::vector<Tensor>& inputs, int runs, std::vector<ProfileRow>* rows,
                         const RunOptions& options) {
   MINNOW_RETURN_IF_ERROR(may_use());
-  std::lock_guard<std::mutex> lock(mutex_);
+  std::lock_guard<std::mutex> lock(turn_.mutex);
   MINNOW_RETURN_IF_ERROR(locate(inputs));
   MINNOW_RETURN_IF_ERROR(check(inputs));
   if (runs < 1) return fail(Code::kUsage, "%d runs; at least one is needed", runs);
@@ -389,8 +394,8 @@ Status Session::profile(const std::vector<Tensor>& inputs, int runs, std::vector
 
 Status Session::stats(SessionStats* out) {
   MINNOW_RETURN_IF_ERROR(may_use());
-  std::lock_guard<std::mutex> lock(mutex_);
-  *out = {executor_.arena_bytes() + parts_.arena_bytes(),
+  std::lock_guard<std::mutex> lock(turn_.mutex);
+  *out = {executor_.arena_bytes() + parts_.arena_bytes() + (arena_ == nullptr ? 0 : arena_->bytes()),
           executor_.least_bytes(),
           model_->weight_bytes,
           model_->store->packed_bytes(),

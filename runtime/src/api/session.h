@@ -2,18 +2,18 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "runtime/src/api/part.h"
 #include "runtime/src/run/executor.h"
+#include "runtime/src/run/arena.h"
 #include "runtime/src/run/state.h"
 
 namespace minnow {
 
 struct SessionStats {
-  int64_t arena_bytes = 0;        // for intermediate tensors
+  int64_t arena_bytes = 0;        // for intermediate tensors; of a shared arena, for those of all its sessions
   int64_t least_arena_bytes = 0;  // that any placement of them needs
   int64_t weight_bytes = 0;       // of the model's constants, as tensors
   int64_t packed_bytes = 0;       // of weights packed in memory, for all sessions of the model
@@ -25,7 +25,8 @@ struct SessionOptions {
   int threads = 0;  // 0: as many as this process may use
   Precision precision = Precision::kHigh;
   Limits limits;
-  std::string device = "cpu";  // or another, or "auto": see Devices
+  std::string device = "cpu";          // or another, or "auto": see Devices
+  std::shared_ptr<SharedArena> arena;  // null: the session has its own
 };
 
 // What one run may be given beside its tensors.
@@ -47,7 +48,7 @@ class Session {
   const Devices& devices() const { return devices_; }
 
   // One plain, contiguous tensor per input, in the order of inputs(), in the memory of the host or of one of its
-  // devices. One run at a time; others wait.
+  // devices. One run at a time; others wait, as do those of the sessions with the same arena.
   Status run(const std::vector<Tensor>& inputs, OutputSink& sink, const RunOptions& options = {});
   // Computes the values of these names, in their order, and nothing that they do not need; see Parts. States stay as
   // they are.
@@ -95,16 +96,17 @@ class Session {
   std::vector<TensorInfo> outputs_;
   const Limits limits_;
   std::atomic<double> seconds_;
+  const std::shared_ptr<SharedArena> arena_;  // null: none
+  Turn own_turn_;
+  Turn& turn_;  // of this session alone, or with those of the arena
   Watch watch_;
   KnownTypes known_types_;
-  Observation observation_;
   ThreadPool pool_;
   Devices devices_;
   Trials trials_;
   Executor executor_;
   Parts parts_;
   States states_;
-  std::mutex mutex_;
   // Of the latest run; kept, so that the next one allocates nothing.
   std::vector<TensorType> types_;
   std::vector<const void*> data_;

@@ -8,6 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 // Of Linux 5.14. The headers may be older than the system that this runs on.
 #if defined(__linux__) && !defined(MADV_POPULATE_WRITE)
@@ -25,6 +28,7 @@ constexpr int64_t kSlowNanoseconds = 1000000;
 // large page takes as long as that many small ones.
 constexpr int kFewestSmallOnes = 16, kMostSmallOnes = 64;
 std::atomic<int> small_ones{kFewestSmallOnes}, small_ones_left{0};
+std::atomic<const Allocator*> chosen{nullptr};
 
 // Processor time of this thread, without that of others on the same processor.
 int64_t nanoseconds() {
@@ -93,8 +97,25 @@ Status MemoryAccount::take(int64_t bytes) {
   return ok();
 }
 
+void set_allocator(const Allocator* allocator) {
+  if (allocator == nullptr) {
+    chosen = nullptr;
+    return;
+  }
+  // Never destroyed: memory may be freed late.
+  static auto* const all = new std::pair<std::mutex, std::vector<std::unique_ptr<const Allocator>>>();
+  const std::lock_guard<std::mutex> lock(all->first);
+  all->second.push_back(std::make_unique<const Allocator>(*allocator));
+  chosen = all->second.back().get();
+}
+
+const Allocator* allocator() { return chosen; }
+
 void Buffer::Free::operator()(char*) const {
-  std::free(begin);
+  if (source == nullptr)
+    std::free(begin);
+  else
+    source->free(source->user, begin, static_cast<size_t>(size));
   if (account != nullptr) account->give_back(bytes);
 }
 
@@ -108,14 +129,24 @@ Status Buffer::make(int64_t bytes, int64_t alignment, Buffer* out, MemoryAccount
   const bool possible = bytes >= 0 && bytes <= physical_memory();
   const int64_t size = possible ? (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment : 0;
   if (possible && account != nullptr) MINNOW_RETURN_IF_ERROR(account->take(bytes));
-  void* memory = possible ? std::malloc(static_cast<size_t>(size + alignment)) : nullptr;
+  const Allocator* source = allocator();
+  void* memory = nullptr;
+  if (possible && source == nullptr) memory = std::malloc(static_cast<size_t>(size + alignment));
+  if (possible && source != nullptr)
+    memory = source->allocate(source->user, static_cast<size_t>(size), static_cast<size_t>(alignment));
+  if (source != nullptr && (reinterpret_cast<intptr_t>(memory) & (alignment - 1)) != 0) {
+    source->free(source->user, memory, static_cast<size_t>(size));
+    if (account != nullptr) account->give_back(bytes);
+    return fail(Code::kUsage, "the allocator has given memory whose address is no multiple of %lld",
+                static_cast<long long>(alignment));
+  }
   if (memory == nullptr) {
     if (possible && account != nullptr) account->give_back(bytes);
     return fail(Code::kUnsupported, "not enough memory: %.1f MiB are needed at once; this machine has %.0f MiB",
                 static_cast<double>(bytes) / (1 << 20), static_cast<double>(physical_memory()) / (1 << 20));
   }
   const auto place = reinterpret_cast<intptr_t>(memory);
-  out->memory_ = {static_cast<char*>(memory) + (-place & (alignment - 1)), Free{memory, bytes, account}};
+  out->memory_ = {static_cast<char*>(memory) + (-place & (alignment - 1)), Free{memory, size, source, bytes, account}};
   out->size_ = bytes;
   return ok();
 }
@@ -130,7 +161,7 @@ Status Buffer::charge(MemoryAccount* account) {
 }
 
 Status Buffer::make_paged(int64_t bytes, Buffer* out, MemoryAccount* account) {
-  if (bytes < kSmallBytes) return make(bytes, out, account);
+  if (bytes < kSmallBytes || allocator() != nullptr) return make(bytes, out, account);
   // The unused parts around the large pages take address space, but no memory.
   MINNOW_RETURN_IF_ERROR(make(bytes, kLargePage, out, account));
   bool small = false;  // unknown: the parts outside of large pages are allocated when they are written to

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -37,6 +38,17 @@ class MemoryAccount {
   std::atomic<int64_t> used_{0}, most_{std::numeric_limits<int64_t>::max()};
 };
 
+// Functions of the program that give memory in place of malloc(); see minnow_allocator.
+struct Allocator {
+  void* (*allocate)(void* user, size_t size, size_t alignment);
+  void (*free)(void* user, void* memory, size_t size);
+  void* user;
+};
+
+// For memory from now on. The copy is kept until the process ends, as memory goes back to where it is from. Null: none.
+void set_allocator(const Allocator* allocator);
+const Allocator* allocator();
+
 // 64-byte aligned memory, not initialized. After make() never null, even for 0 bytes.
 class Buffer {
  public:
@@ -58,11 +70,14 @@ class Buffer {
   static Status make(int64_t bytes, int64_t alignment, Buffer* out, MemoryAccount* account);
 
   struct Free {
-    Free() : begin(nullptr), bytes(0), account(nullptr) {}
-    Free(void* memory, int64_t bytes, MemoryAccount* account) : begin(memory), bytes(bytes), account(account) {}
+    Free() : begin(nullptr), size(0), source(nullptr), bytes(0), account(nullptr) {}
+    Free(void* memory, int64_t size, const Allocator* source, int64_t bytes, MemoryAccount* account)
+        : begin(memory), size(size), source(source), bytes(bytes), account(account) {}
     void operator()(char*) const;
-    void* begin;    // the result of malloc
-    int64_t bytes;  // of the account, if any
+    void* begin;              // what was allocated
+    int64_t size;             // of it
+    const Allocator* source;  // null: malloc
+    int64_t bytes;            // of the account, if any
     MemoryAccount* account;
   };
   std::unique_ptr<char, Free> memory_;

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "kernels/core/sort.h"
 #include "runtime/src/model/buffer.h"
@@ -16,12 +17,19 @@ constexpr int64_t kPieceBytes = int64_t{64} << 20;
 }  // namespace
 
 WeightStore::~WeightStore() {
-  for (const Piece& piece : pieces_) munmap(piece.begin, static_cast<size_t>(piece.size));
+  for (const Piece& piece : pieces_)
+    if (piece.begin != nullptr) munmap(piece.begin, static_cast<size_t>(piece.size));
 }
 
 char* WeightStore::take(int64_t bytes) {
   bytes = align_up(std::max<int64_t>(bytes, 1));
   if (bytes > physical_memory()) throw std::bad_alloc();
+  if (allocator() != nullptr) {
+    Piece piece;
+    if (!Buffer::make(bytes, &piece.buffer).ok()) throw std::bad_alloc();
+    pieces_.push_back(std::move(piece));
+    return pieces_.back().buffer.data();
+  }
   if (pieces_.empty() || pieces_.back().end - pieces_.back().used < bytes) {
     // The unused part of a piece takes address space, but no memory. A piece begins and ends with a whole large
     // page.
@@ -34,7 +42,7 @@ char* WeightStore::take(int64_t bytes) {
     piece.begin = static_cast<char*>(memory);
     piece.used = -reinterpret_cast<intptr_t>(memory) & (kLargePage - 1);
     piece.end = piece.used + piece.size - kLargePage;
-    pieces_.push_back(piece);
+    pieces_.push_back(std::move(piece));
   }
   Piece& piece = pieces_.back();
   char* result = piece.begin + piece.used;

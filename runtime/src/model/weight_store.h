@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/core/packed.h"
+#include "runtime/src/model/buffer.h"
 #include "runtime/src/model/packed_file.h"
 
 namespace minnow {
@@ -47,6 +48,7 @@ class WeightStore final : public PackedStore {
     char* begin = nullptr;
     int64_t size = 0, used = 0, end = 0;
     bool small = false;  // large pages come slowly
+    Buffer buffer;       // of the program's allocator, which gives each its own memory; empty: the piece is mapped
   };
 
   char* take(int64_t bytes);

@@ -138,7 +138,7 @@ class If final : public Control {
     std::unique_ptr<Executor>& executor = branches_[branch];
     if (executor == nullptr) {
       MINNOW_RETURN_IF_ERROR(Executor::may_make(parent_.model(), graph(branch), parent_.environment()));
-      executor = std::make_unique<Executor>(parent_.model(), graph(branch), parent_.environment());
+      executor = std::make_unique<Executor>(parent_.model(), graph(branch), parent_.environment().for_bodies());
     }
     *out = executor.get();
     return ok();

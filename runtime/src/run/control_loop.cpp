@@ -39,7 +39,8 @@ class Loop final : public Control {
  public:
   Loop(Executor& parent, const Node& node)
       : Control(parent, node),
-        body_(parent.model(), parent.model().graphs[static_cast<size_t>(node.calls[0].graph)], parent.environment()),
+        body_(parent.model(), parent.model().graphs[static_cast<size_t>(node.calls[0].graph)],
+              parent.environment().for_bodies()),
         num_states_(body_.graph().inputs.size() - 2),
         num_scans_(body_.graph().outputs.size() - 1 - num_states_),
         results_(output_sources(body_.graph())),

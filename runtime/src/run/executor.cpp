@@ -122,7 +122,12 @@ const PlanValue& Executor::planned_output(int i) const {
 // Puts the kernels of the stage in shape, where another plan has used them since.
 Status Executor::activate(Stage& stage) {
   const auto depth = static_cast<size_t>(stage.depth);
-  if (active_.size() > depth && active_[depth] == &stage) return ok();
+  if (active_.size() > depth && active_[depth] == &stage) {
+    if (environment_.arena == nullptr) return ok();
+    MINNOW_RETURN_IF_ERROR(grow_arena(stage));  // another session may have moved it
+    bind_arena(stage);
+    return ok();
+  }
   active_.resize(depth);
   for (Step& step : stage.steps) MINNOW_RETURN_IF_ERROR(reshape(step).at(step.place()));
   forget_recordings(stage);
@@ -267,38 +272,6 @@ Status Executor::on_device(const Constant& constant, Form form, bool keep, std::
   *out = std::shared_ptr<const Tensor>(held, &held->tensor);
   if (keep) on_devices_[key] = *out;
   return ok();
-}
-
-Status Executor::grow_arena(const Stage& stage) {
-  const auto depth = static_cast<size_t>(stage.depth);
-  // Each by itself: a resize that finds no memory leaves the other done.
-  if (arenas_.size() <= depth) arenas_.resize(depth + 1);
-  if (least_.size() <= depth) least_.resize(depth + 1);
-  least_[depth] = std::max(least_[depth], stage.least_bytes);
-  arenas_[depth].resize(devices().size());
-  for (size_t device = 0; device < devices().size(); ++device) {
-    std::unique_ptr<Memory>& arena = arenas_[depth][device];
-    const int64_t bytes = stage.arena_bytes[device];
-    if (device != 0 && bytes == 0) continue;
-    if (arena != nullptr && arena->bytes() >= bytes) continue;
-    arena = nullptr;  // first give back, then take
-    MINNOW_RETURN_IF_ERROR(devices()[device].backend->allocate(bytes, &environment_.watch->memory, &arena));
-  }
-  return ok();
-}
-
-void Executor::bind_arena(Stage& stage) {
-  std::vector<const char*> bases;
-  for (const auto& arena : arenas_[static_cast<size_t>(stage.depth)])
-    bases.push_back(arena == nullptr ? nullptr : arena->data());
-  if (stage.bases == bases) return;
-  stage.bases = bases;
-  for (Storage& storage : stage.storages)
-    if (storage.kind == Storage::kArena && storage.merged == nullptr)
-      storage.data = const_cast<char*>(bases[static_cast<size_t>(storage.device)]) + storage.offset;
-  for (Slot& slot : stage.slots) slot.tensor.data = slot.storage->place();
-  for (Step& step : stage.steps) step.context.workspace = step.workspace == nullptr ? nullptr : step.workspace->place();
-  forget_recordings(stage);
 }
 
 // They hold for the memory and the shapes that they were made with.

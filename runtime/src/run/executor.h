@@ -5,6 +5,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -47,6 +48,14 @@ struct Observation {
   std::atomic<std::thread::id> thread{};  // in which the observer is being called
 };
 
+// Held by the session that runs, where several of them take turns.
+struct Turn {
+  std::mutex mutex;
+  Observation observation;
+};
+
+class SharedArena;
+
 // What all executors of a session share.
 struct Environment {
   const Devices* devices = nullptr;
@@ -56,6 +65,14 @@ struct Environment {
   KnownTypes* types = nullptr;  // of the branches that were asked for
   Observation* observation = nullptr;
   const Trials* trials = nullptr;
+  SharedArena* arena = nullptr;  // null: each executor has its own
+
+  // For the bodies of control flow: they run while the graph around them does, whose arena is in use.
+  Environment for_bodies() const {
+    Environment copy = *this;
+    copy.arena = nullptr;
+    return copy;
+  }
 };
 
 // Where outputs go. Asked once per run and output, as soon as the type is known.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from capi import Options, Tensor, tensor
+from capi import Options, Stats, Tensor, array_of, tensor
 from engine_oracle import f32, model_of, normal
 
 import minnow
@@ -47,16 +47,6 @@ class Row(c.Structure):
     ]
 
 
-class Stats(c.Structure):
-    _fields_ = [
-        ("struct_size", c.c_size_t),
-        ("arena", c.c_int64),
-        ("weights", c.c_int64),
-        ("threads", c.c_int32),
-        ("least", c.c_int64),
-    ]
-
-
 @pytest.fixture(scope="module")
 def api():
     library = c.CDLL(_engine.__file__)
@@ -84,12 +74,6 @@ def session(api):
     api.minnow_free_model(model)  # before the session
     yield session
     api.minnow_free_session(session)
-
-
-def array_of(t: Tensor) -> np.ndarray:
-    dtype = list(DType)[t.dtype].numpy
-    shape = tuple(t.shape[: t.rank])
-    return np.frombuffer(c.string_at(t.data, int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)
 
 
 def test_the_numbers_of_the_types_are_those_of_our_types():
