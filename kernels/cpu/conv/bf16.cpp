@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/gemm/bf16.h"
 #include "kernels/cpu/gemm/bf16_micro_kernel.h"
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/conv/scheme.h"
 #include "kernels/cpu/machine/packed_layout.h"
 
@@ -148,6 +149,7 @@ class ConvBf16 final : public ConvScheme {
     t.inner = s_.kw;
     t.in_inner = s_.dw * kPixelBytes;
     t.sums = reinterpret_cast<float*>(space + 64);
+    LongLoop loop;
     for (int64_t pair = group * pairs / groups_; pair < (group + 1) * pairs / groups_; ++pair) {
       const int64_t block = pair * kBf16Blocks;
       t.blocks = static_cast<int>(std::min(kBf16Blocks, blocks_ - block));
@@ -159,7 +161,7 @@ class ConvBf16 final : public ConvScheme {
         t.w = reinterpret_cast<const char*>(call.w) + block * block_bytes() + taps.begin * s_.kw * step_bytes();
         const char* in = band + (row - first_row + taps.begin * s_.dh) * row_bytes;
         const int64_t width = flat_ ? std::min(width_, s_.oh * s_.ow - line * width_) : width_;
-        for (int64_t x = 0; x < width; x += kBf16Pixels) {
+        for (int64_t x = 0; x < width && loop.goes_on(32 * chunks_ * t.middle * t.inner); x += kBf16Pixels) {
           t.pixels = static_cast<int>(std::min(kBf16Pixels, width - x));
           t.in = in + x * t.in_pixel;
           bf16_unit()->multiply(t);
@@ -211,8 +213,8 @@ class ConvRows final : public ConvScheme {
 }  // namespace
 
 bool conv_is_rows(const ConvShape& s) {
-  return s.ih * s.iw * s.oh * s.ow * s.kh * s.kw == 1 && s.group == 1 && !s.plain_input && s.top == 0 && s.left == 0 &&
-         Bf16Gemm::takes(s.n, s.oc, s.ic, s.precision) && s.n <= kBf16Rows;
+  return Shape{s.ih, s.iw, s.oh, s.ow, s.kh, s.kw}.count() == 1 && s.group == 1 && !s.plain_input && s.top == 0 &&
+         s.left == 0 && Bf16Gemm::takes(s.n, s.oc, s.ic, s.precision) && s.n <= kBf16Rows;
 }
 
 std::unique_ptr<ConvScheme> make_conv_rows(const ConvShape& shape) {

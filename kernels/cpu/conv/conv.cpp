@@ -116,7 +116,8 @@ std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weig
 bool worth_dividing(const ConvShape& s) {
   constexpr int64_t kLeastMacs = 200000, kMacsPerWeight = 8;
   const int64_t channels = s.icg() == 1 ? 2 * s.oc : round_up(s.oc, pack_width());
-  return (s.n * s.oh * s.ow + kMacsPerWeight) * channels * s.icg() * s.kh * s.kw >= kLeastMacs;
+  const int64_t pixels = std::min(Shape{s.n, s.oh, s.ow}.count(), kLeastMacs) + kMacsPerWeight;
+  return Shape{pixels, channels, s.icg(), s.kh, s.kw}.count() >= kLeastMacs;
 }
 
 ThreadPool& caller_alone() {
@@ -137,13 +138,14 @@ constexpr int64_t kLeastQuantized = 16384;
 // Whether quantized weights stay as they are for a scheme that packs as "direct" does: then the places of a block are
 // those of a block still.
 bool keeps_quantized(const QuantizedMatrix& w, const ConvShape& s) {
-  return s.group == 1 && w.rows == s.oc && w.rows * w.columns >= kLeastQuantized &&
+  return s.group == 1 && w.rows == s.oc && w.rows * w.columns >= kLeastQuantized && w.columns <= INT32_MAX &&
          (w.blocks() == 1 || w.block % (s.kh * s.kw * pack_width()) == 0);
 }
 
 // Images of one pixel: a row each.
 bool is_one_pixel(const ConvShape& s) {
-  return s.ih * s.iw * s.oh * s.ow * s.kh * s.kw == 1 && s.group == 1 && !s.plain_input && s.top == 0 && s.left == 0;
+  return Shape{s.ih, s.iw, s.oh, s.ow, s.kh, s.kw}.count() == 1 && s.group == 1 && !s.plain_input && s.top == 0 &&
+         s.left == 0;
 }
 
 // The column of the weights at each place of a row of the scheme "direct": [channel block][tap][channel in block]. Of
@@ -276,7 +278,7 @@ class ConvPacked final : public Kernel {
     const Work work = scheme_->work();
     if (work.products > 0) return work;
     const int64_t channels = round_up(s.oc, pack_width()) / pack_width();
-    return {2.0 * static_cast<double>(s.n * s.oh * s.ow * channels * s.icg() * s.kh * s.kw), 0, 0};
+    return {2.0 * static_cast<double>(Shape{s.n, s.oh, s.ow, channels, s.icg(), s.kh, s.kw}.count()), 0, 0};
   }
   // A factor for each channel that a pointwise convolution reads: [output block][input channel][lane], scaled.
   void scale_weights(ThreadPool& pool, const float* gate, float* to) const {
@@ -349,8 +351,9 @@ Status read_conv_shape(const Attrs& attrs, const Shape& x, const Shape& w, const
   s->group = attrs.i("group", 1);
   s->kh = v.kernel[1];
   s->kw = v.kernel[2];
-  s->sh = v.stride[1];
-  s->sw = v.stride[2];
+  // Longer steps than the image leave one window: kernels compute with sizes of images, and with no larger numbers.
+  s->sh = std::min(v.stride[1], std::max<int64_t>(1, in[1] + v.begin[1] + v.end[1]));
+  s->sw = std::min(v.stride[2], std::max<int64_t>(1, in[2] + v.begin[2] + v.end[2]));
   s->dh = v.dilation[1];
   s->dw = v.dilation[2];
   s->top = v.begin[1];

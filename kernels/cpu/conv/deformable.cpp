@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/core/window.h"
 #include "kernels/core/infer.h"
 #include "kernels/cpu/table.h"
@@ -33,10 +34,10 @@ Status infer_deform_conv(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(read_window(c.attrs, x, {w[2], w[3]}, &window));
   std::array<int64_t, 3> size;
   MINNOW_RETURN_IF_ERROR(slide_window(window, x, false, &size));
-  const int64_t moved = parts * w[2] * w[3];
-  if (!(offset == Shape{x[0], 2 * moved, size[0], size[1]}))
+  const int64_t moved = Shape{parts, w[2], w[3]}.count(), both = Shape{2, moved}.count();
+  if (!(offset == Shape{x[0], both, size[0], size[1]}))
     return fail(Code::kFormat, "offsets of shape %s instead of [%lld,%lld,%lld,%lld]", offset.str().c_str(),
-                static_cast<LongLong>(x[0]), static_cast<LongLong>(2 * moved), static_cast<LongLong>(size[0]),
+                static_cast<LongLong>(x[0]), static_cast<LongLong>(both), static_cast<LongLong>(size[0]),
                 static_cast<LongLong>(size[1]));
   if (c.has(3) && !(c.shape(3) == Shape{w[0]}))
     return fail(Code::kFormat, "a bias of shape %s for %lld output channels", c.shape(3).str().c_str(),
@@ -76,7 +77,7 @@ class DeformConv final : public Kernel {
     parts_ = node.attrs.i("offset_group", 1);
     threads_ = std::max(1, node.threads);
     depth_ = x[1] * w[2] * w[3];
-    macs_ = node.out[0]->count() * w.count(1, 4);
+    macs_ = Shape{node.out[0]->count(), w.count(1, 4)}.count();
     *workspace = threads_ * depth_ * kPixels * static_cast<int64_t>(sizeof(float));
     return ok();
   }
@@ -109,8 +110,9 @@ class DeformConv final : public Kernel {
     const int64_t channels = x.dim(1), height = x.dim(2), width = x.dim(3), out_width = c.out[0]->dim(3);
     const int64_t pixels = c.out[0]->dim(2) * out_width, taps = window_.kernel[0] * window_.kernel[1];
     const int64_t each = channels / parts_;
+    LongLoop loop;
     for (int64_t part = 0; part < parts_; ++part)
-      for (int64_t k = 0; k < taps; ++k) {
+      for (int64_t k = 0; k < taps && loop.goes_on(count * (8 + 4 * each)); ++k) {
         const int64_t tap = (n * parts_ + part) * taps + k;
         for (int64_t j = 0; j < count; ++j) {
           const int64_t p = first + j;
@@ -136,7 +138,8 @@ class DeformConv final : public Kernel {
     const Tensor& w = *c.in[1];
     const float* bias = input(c, 3);
     const int64_t outs = w.dim(0), depth = depth_ / group_, pixels = c.out[0]->dim(2) * c.out[0]->dim(3);
-    for (int64_t o = 0; o < outs; ++o) {
+    LongLoop loop;
+    for (int64_t o = 0; o < outs && loop.goes_on(depth * count / 8); ++o) {
       const float *weights = w.as<float>() + o * depth, *from = columns + o / (outs / group_) * depth * kPixels;
       float sum[kPixels];
       std::fill(sum, sum + kPixels, bias == nullptr ? 0.0f : bias[o]);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/conv/scheme.h"
 #include "kernels/cpu/conv/depthwise_micro_kernel.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
@@ -331,7 +332,8 @@ class ConvDepthwise final : public DepthwiseScheme {
     t.bias = call.bias;
     t.low = s_.activation.low;
     t.high = s_.activation.high;
-    for (int64_t y = y_begin; y < y_end; ++y) {
+    LongLoop loop;
+    for (int64_t y = y_begin; y < y_end && loop.goes_on(2 * s_.ow); ++y) {
       const int64_t top = y * s_.sh - s_.top;
       const Taps rows = taps_inside(top, s_.ih, s_.kh, 1);
       t.rows = rows.end - rows.begin;
@@ -373,7 +375,8 @@ class ConvDepthwise final : public DepthwiseScheme {
     const int64_t tiles = ceil_div(s_.ow, kDepthwisePixels), narrow = s_.ow / tiles, wide = s_.ow % tiles;
     const DepthwiseFunction narrow_tile = depthwise_function(static_cast<int>(narrow));
     const DepthwiseFunction wide_tile = wide == 0 ? narrow_tile : depthwise_function(static_cast<int>(narrow + 1));
-    for (int64_t y = y_begin; y < y_end; ++y) {
+    LongLoop loop;
+    for (int64_t y = y_begin; y < y_end && loop.goes_on(s_.kh * s_.kw * s_.ow / 4); ++y) {
       int64_t at = y * s_.ow * pack_;
       t.in = space + (y - y_begin) * s_.sh * row;
       for (int64_t i = 0; i < tiles; ++i) {
@@ -394,15 +397,16 @@ class ConvDepthwise final : public DepthwiseScheme {
         p.lanes[c * pack_ + l] = static_cast<int32_t>(first_input % pack_ + l / s_.ocg() * s_.icg() + c);
     const int64_t inner_begin = std::clamp(rows_.begin, y_begin, y_end),
                   inner_end = std::clamp(rows_.end, inner_begin, y_end);
+    LongLoop loop;
     for (int64_t y = y_begin; y < y_end; ++y) {
-      run_line(p, y, columns_.begin, columns_.end - columns_.begin, false);
+      run_line(p, y, columns_.begin, columns_.end - columns_.begin, false, &loop);
       if (y >= inner_begin && y < inner_end) continue;
-      for (int64_t x = 0; x < columns_.begin; ++x) run_line(p, y, x, 1, false);
-      for (int64_t x = columns_.end; x < s_.ow; ++x) run_line(p, y, x, 1, false);
+      for (int64_t x = 0; x < columns_.begin; ++x) run_line(p, y, x, 1, false, &loop);
+      for (int64_t x = columns_.end; x < s_.ow; ++x) run_line(p, y, x, 1, false, &loop);
     }
     // Columns at the border, many rows at once.
-    for (int64_t x = 0; x < columns_.begin; ++x) run_line(p, inner_begin, x, inner_end - inner_begin, true);
-    for (int64_t x = columns_.end; x < s_.ow; ++x) run_line(p, inner_begin, x, inner_end - inner_begin, true);
+    for (int64_t x = 0; x < columns_.begin; ++x) run_line(p, inner_begin, x, inner_end - inner_begin, true, &loop);
+    for (int64_t x = columns_.end; x < s_.ow; ++x) run_line(p, inner_begin, x, inner_end - inner_begin, true, &loop);
   }
 
   struct Plane {
@@ -415,7 +419,7 @@ class ConvDepthwise final : public DepthwiseScheme {
   int64_t panel() const { return s_.kh * s_.kw * s_.icg() * pack_; }
 
   // `count` pixels from (y, x) on, to the right or down, all with the same taps inside the input.
-  void run_line(const Plane& plane, int64_t y, int64_t x, int64_t count, bool down) const {
+  void run_line(const Plane& plane, int64_t y, int64_t x, int64_t count, bool down, LongLoop* loop) const {
     if (count <= 0) return;
     const int64_t top = y * s_.sh - s_.top, left = x * s_.sw - s_.left;
     const Taps rows = taps_inside(top, s_.ih, s_.kh, s_.dh), columns = taps_inside(left, s_.iw, s_.kw, s_.dw);
@@ -438,6 +442,7 @@ class ConvDepthwise final : public DepthwiseScheme {
         any ? plane.in + ((top + rows.begin * s_.dh) * s_.iw + left + columns.begin * s_.dw) * pack_ : plane.in;
     const int64_t tiles = ceil_div(count, is_depthwise() ? kDepthwisePixels : kGroupPixels);
     for (int64_t i = 0; i < tiles; ++i) {
+      if (!loop->goes_on(2 + t.rows * t.columns * t.steps)) return;
       const int64_t begin = i * count / tiles, end = (i + 1) * count / tiles;
       const int64_t at = (y * s_.ow + x) * pack_ + begin * t.out_pixel;
       t.in = in + begin * t.in_pixel;

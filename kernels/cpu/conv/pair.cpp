@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/conv/scheme.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/table.h"
 #include "kernels/cpu/machine/packed_layout.h"
 
@@ -60,7 +61,7 @@ class ConvPair final : public Kernel {
     const int64_t blocks = ceil_div(a_.oc, pack_);
     plan_ = TilePlan(a_.iw * b_.sh, std::min<int64_t>(blocks, 2), a_.ic);
     pair_ = plan_.most_blocks();
-    const int64_t row = 4 * pair_ * a_.iw * pack_;
+    const int64_t row = 4 * pair_ * std::max<int64_t>(1, a_.iw) * pack_;
     lines_ = std::max<int64_t>(1, (kPairBandBytes / row - reach()) / b_.sh + 1);
     lines_ = std::min(lines_, std::max<int64_t>(1, b_.oh));
     rows_ = (lines_ - 1) * b_.sh + reach();
@@ -156,7 +157,8 @@ class ConvPair final : public Kernel {
     t.steps[1].outer = std::min<int64_t>(1, rest);
     t.steps[1].length = rest;
     const int64_t tiles = ceil_div(pixels, most), narrow = pixels / tiles, wide = pixels % tiles;
-    for (int64_t i = 0; i < tiles; ++i) {
+    LongLoop loop;
+    for (int64_t i = 0; i < tiles && loop.goes_on(count * a_.ic * 2); ++i) {
       const int64_t n = narrow + (i < wide ? 1 : 0);
       tile_function(static_cast<int>(count), static_cast<int>(n))(t);
       for (int64_t b = 0; b < count && !a_.activation.is_clamp(); ++b)

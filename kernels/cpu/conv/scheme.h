@@ -22,7 +22,7 @@ struct ConvShape {
 
   int64_t icg() const { return ic / group; }
   int64_t ocg() const { return oc / group; }
-  int64_t macs() const { return n * oc * oh * ow * icg() * kh * kw; }
+  int64_t macs() const { return Shape{n, oc, oh, ow, icg(), kh, kw}.count(); }
 };
 
 struct ConvCall {

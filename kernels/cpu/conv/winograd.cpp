@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/conv/scheme.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
 #include "kernels/cpu/elementwise/math-inl.h"
@@ -229,7 +230,7 @@ class ConvWinograd final : public ConvScheme {
         out_blocks_(ceil_div(s_.oc, pack_)),
         tiles_x_(ceil_div(s_.ow, m_)),
         tiles_(s_.n * ceil_div(s_.oh, m_) * tiles_x_) {
-    const int64_t fit = std::max<int64_t>(1, kInputBytes / (4 * points_ * in_blocks_ * pack_));
+    const int64_t fit = std::max<int64_t>(1, kInputBytes / (4 * points_ * std::max<int64_t>(1, in_blocks_) * pack_));
     chunks_ = std::max<int64_t>(1, ceil_div(tiles_, std::max<int64_t>(fit, tile_pixels(2))));
     if (s_.threads > 1 && 4 * packed_floats() <= kSharedBytes)
       chunks_ = std::max(chunks_, std::min<int64_t>(2 * s_.threads, 2 * tiles_ / tile_pixels(2)));
@@ -309,7 +310,8 @@ class ConvWinograd final : public ConvScheme {
   void transform_input(const ConvCall& call, int64_t first, int64_t last, float* to) const {
     const auto transform = m_ == 2 ? HWY_DYNAMIC_DISPATCH(input_tile_2) : HWY_DYNAMIC_DISPATCH(input_tile_4);
     const int64_t row = s_.iw * pack_, n = m_ + 2;
-    for (int64_t b = 0; b < in_blocks_; ++b)
+    LongLoop loop;
+    for (int64_t b = 0; b < in_blocks_ && loop.goes_on(64 * (last - first)); ++b)
       for (int64_t t = first; t < last; ++t) {
         const Place p = place(t);
         const int64_t y = p.y - s_.top, x = p.x - s_.left;
@@ -341,8 +343,9 @@ class ConvWinograd final : public ConvScheme {
     t.steps[1].in = full * chunk_ * pack_;
     t.steps[1].w = full * pack_ * pack_;
     t.steps[1].length = s_.ic % pack_;
+    LongLoop loop;
     for (int64_t point = 0; point < points_; ++point)
-      for (int g = 0; g < plan.groups(); ++g) {
+      for (int g = 0; g < plan.groups() && loop.goes_on(plan.tiles() * s_.ic); ++g) {
         const TilePlan::Blocks group = plan.group(g);
         t.w = call.w + (point * out_blocks_ + block_begin + group.first) * panel();
         // Meanwhile the weights of the next group come.
@@ -358,7 +361,7 @@ class ConvWinograd final : public ConvScheme {
         }
       }
     const auto transform = m_ == 2 ? HWY_DYNAMIC_DISPATCH(output_tile_2) : HWY_DYNAMIC_DISPATCH(output_tile_4);
-    for (int64_t b = 0; b < blocks; ++b)
+    for (int64_t b = 0; b < blocks && loop.goes_on(64 * count); ++b)
       for (int64_t tile = first; tile < last; ++tile) {
         const Place p = place(tile);
         const int64_t block = block_begin + b, rows = std::min<int64_t>(m_, s_.oh - p.y),

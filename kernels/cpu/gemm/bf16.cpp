@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/gemm/bf16.h"
 #include "kernels/cpu/gemm/bf16_micro_kernel.h"
+#include "kernels/core/interrupt.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/machine/packed_layout.h"
 
@@ -92,12 +93,13 @@ void Bf16Gemm::run_item(const GemmCall& call, int64_t band, int64_t group, char*
   t.inner = steps;
   t.in_inner = band_rows_ * t.in_pixel;
   t.sums = reinterpret_cast<float*>(space + 64);
+  LongLoop loop;
   for (int64_t pair = group * pairs / groups_; pair < (group + 1) * pairs / groups_; ++pair) {
     const int64_t first = pair * kTileColumns;
     t.blocks = static_cast<int>(std::min(kBf16Blocks, blocks - pair * kBf16Blocks));
     t.w = reinterpret_cast<const char*>(call.packed_b) + pair * kBf16Blocks * t.w_block;
     const int64_t columns = std::min(kTileColumns, n_ - first);
-    for (int64_t row = 0; row < rows; row += kBf16Pixels) {
+    for (int64_t row = 0; row < rows && loop.goes_on(32 * steps); row += kBf16Pixels) {
       t.pixels = static_cast<int>(std::min(kBf16Pixels, rows - row));
       t.in = rounded + row * t.in_pixel;
       bf16_unit()->multiply(t);

@@ -75,13 +75,16 @@ class LinearPlain final : public Kernel {
   }
   void run(const RunContext& context) override {
     const Tensor& y = *context.out[0];
+    if (y.count() == 0) return;
     const void* bias = context.in.size() > 2 && context.in[2] != nullptr ? context.in[2]->data : nullptr;
     matmul_plain(s_, y.type.dtype, context.in[0]->data, context.in[1]->data, bias, y.data, context.pool);
     if (y.type.dtype != DType::kF64) return;
     double* out = context.out[0]->as<double>();
     const double* residual = residual_of(context) == nullptr ? nullptr : residual_of(context)->as<double>();
-    for (int64_t i = 0, n = y.count(); i < n; ++i)
-      out[i] = activate_scalar(activation_, residual == nullptr ? out[i] : out[i] + residual[i]);
+    context.pool->parallel_for(y.count(), 1024, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i)
+        out[i] = activate_scalar(activation_, residual == nullptr ? out[i] : out[i] + residual[i]);
+    });
   }
   [[gnu::cold]] Profile profile() const override { return {"plain", s_.macs()}; }
 
@@ -95,6 +98,8 @@ class Linear final : public Kernel {
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     s_ = product_shape(node);
     MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &activation_));
+    *workspace = 0;
+    if (node.out[0]->count() == 0) return ok();  // there may be any number of empty rows
     gemm_ = Gemm(s_.m, s_.n, s_.k, false, activation_, std::max(1, node.threads), node.precision);
     const Tensor* w = node.constant[1];
     const QuantizedMatrix* quantized = node.quantized_input(1);
@@ -132,6 +137,7 @@ class Linear final : public Kernel {
   }
 
   void run(const RunContext& context) override {
+    if (context.out[0]->count() == 0) return;
     float* space = static_cast<float*>(context.workspace) + gemm_floats();
     GemmCall call = {context.in[0]->as<float>(),
                      s_.k,

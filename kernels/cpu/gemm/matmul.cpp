@@ -40,14 +40,11 @@ Status read_matmul(const Shape& a, const Shape& b, bool transpose_a, bool transp
   s.b_matrices = b_batch.count();
   s.a_steps.resize(batch.rank());
   s.b_steps.resize(batch.rank());
-  int64_t a_step = 1, b_step = 1;
   for (int axis = 1; axis <= batch.rank(); ++axis) {
     const int64_t a_size = axis <= a_batch.rank() ? a_batch.at(-axis) : 1;
     const int64_t b_size = axis <= b_batch.rank() ? b_batch.at(-axis) : 1;
-    s.a_steps[batch.rank() - axis] = a_size > 1 ? a_step : 0;
-    s.b_steps[batch.rank() - axis] = b_size > 1 ? b_step : 0;
-    a_step *= a_size;
-    b_step *= b_size;
+    s.a_steps[batch.rank() - axis] = a_size > 1 ? a_batch.count(a_batch.rank() + 1 - axis, a_batch.rank()) : 0;
+    s.b_steps[batch.rank() - axis] = b_size > 1 ? b_batch.count(b_batch.rank() + 1 - axis, b_batch.rank()) : 0;
   }
   s.batch = batch;
   s.out = batch;
@@ -114,6 +111,7 @@ class MatMulPlain final : public Kernel {
                        &s_);
   }
   void run(const RunContext& context) override {
+    if (context.out[0]->count() == 0) return;
     matmul_plain(s_, dtype_, context.in[0]->data, context.in[1]->data, nullptr, context.out[0]->data, context.pool);
   }
   [[gnu::cold]] Profile profile() const override { return {"plain", s_.macs()}; }
@@ -129,6 +127,8 @@ class MatMul final : public Kernel {
     MINNOW_RETURN_IF_ERROR(read_matmul(node.in[0]->shape, node.in[1]->shape, node.attrs.b("transpose_a"),
                                        node.attrs.b("transpose_b"), &s_));
     macs_ = s_.macs();
+    *workspace = 0;
+    if (node.out[0]->count() == 0) return ok();  // there may be any number of empty matrices
     // Products that share one B are one product with more rows.
     if (s_.b_matrices == 1 && !s_.transpose_a && s_.products() == s_.a_matrices && s_.products() > 1) {
       s_.m *= s_.products();
@@ -169,6 +169,7 @@ class MatMul final : public Kernel {
   }
 
   void run(const RunContext& context) override {
+    if (context.out[0]->count() == 0) return;
     if (!spread_) {
       for (int64_t i = 0; i < s_.products(); ++i) run_product(context, i, 0, context.pool);
       return;

@@ -19,7 +19,7 @@ struct MatMulShape {
   int64_t b_of(int64_t i) const { return which(i, b_matrices, b_steps); }
   int64_t lda() const { return transpose_a ? m : k; }
   int64_t ldb() const { return transpose_b ? k : n; }
-  int64_t macs() const { return products() * m * n * k; }
+  int64_t macs() const { return Shape{products(), m, n, k}.count(); }
 
  private:
   int64_t which(int64_t i, int64_t matrices, const Shape& steps) const {

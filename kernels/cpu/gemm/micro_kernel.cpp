@@ -252,8 +252,9 @@ TilePlan::TilePlan(int64_t pixels, int64_t blocks, int64_t steps, int64_t parts)
 }
 
 TilePlan::Blocks TilePlan::group(int i) const {
-  Blocks blocks = {0, most_blocks_};
-  for (;; --i, blocks.first += blocks.count) {
+  const int whole = static_cast<int>(std::min<int64_t>(i, blocks_ / most_blocks_));
+  Blocks blocks = {int64_t{most_blocks_} * whole, most_blocks_};
+  for (i -= whole;; --i, blocks.first += blocks.count) {
     while (blocks.first + blocks.count > blocks_) blocks.count /= 2;
     if (i == 0) return blocks;
   }

@@ -80,6 +80,8 @@ class OfMatrices final : public Kernel {
 
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     n_ = node.in[0]->shape.at(-1);
+    *workspace = 0;
+    if (node.out[0]->count() == 0) return ok();
     *workspace = (n_ * n_ + results()) * 8 * node.threads;
     return ok();
   }
@@ -87,8 +89,8 @@ class OfMatrices final : public Kernel {
   void run(const RunContext& context) override {
     const DType dtype = context.in[0]->type.dtype;
     const size_t size = dtype_size(dtype);
+    if (context.out[0]->count() == 0) return;
     const int64_t numbers = n_ * n_;
-    if (results() == 0) return;
     const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, numbers * n_));
     context.pool->parallel_for(context.out[0]->count() / results(), grain, [&](int64_t begin, int64_t end, int worker) {
       double* matrix = static_cast<double*>(context.workspace) + worker * (numbers + results());

@@ -180,11 +180,11 @@ class Linear : public Kernel {
       if (block_ > 0) {
         blocks_ = node.in[1]->shape[axis];
         way_ = inner == 1 ? Way::kBlocksOfRow : Way::kBlocksOfRows;
-        rows_ = outer * (inner == 1 ? blocks_ : axis_size_);
+        rows_ = Shape{outer, inner == 1 ? blocks_ : axis_size_}.count();
         length_ = inner == 1 ? std::min(block_, axis_size_) : inner;
       } else {
         way_ = inner == 1 ? Way::kEach : Way::kRows;
-        rows_ = inner == 1 ? outer : outer * axis_size_;
+        rows_ = Shape{outer, inner == 1 ? 1 : axis_size_}.count();
         length_ = inner == 1 ? axis_size_ : inner;
       }
     }

@@ -213,3 +213,23 @@ def test_lines_of_bytes_by_the_million_take_no_memory(tmp_path: Path, shape: tup
     worker = Path(__file__).parents[1] / "open_worker.py"
     done = subprocess.run([sys.executable, str(worker), str(path)], capture_output=True, text=True, check=False)
     assert int(done.stdout.splitlines()[-1]) < 768 << 20
+
+
+def test_a_pair_of_convolutions_of_an_image_without_columns() -> None:
+    graph = Graph()
+    b = Builder(graph)
+    x = graph.add_param(TensorType(DType.F32, (1, 8, 5, "w")))
+    wide = b.Conv(x, np.ones((32, 8, 1, 1), np.float32), **BESIDE)
+    around: dict[str, Any] = BESIDE | {"pads": (1, 1, 1, 1)}
+    graph.outputs = [b.Conv(wide, np.ones((32, 1, 3, 3), np.float32), **around, group=32)]
+    session = minnow.load(encode(model_of(graph)))
+    assert session.run({"in0": np.zeros((1, 8, 5, 0), np.float32)})["out0"].shape == (1, 32, 5, 0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
+def test_any_number_of_empty_matrices(dtype: Any) -> None:
+    """2^40 of them, each of no rows."""
+    many = np.zeros((1 << 20, 1 << 20, 0, 3), dtype)
+    op = "MatMulInteger" if dtype == np.uint8 else "MatMul"
+    got = run(lambda b, x: b.node(op, [x, many], {}).outputs[0], np.zeros((0, 0), dtype), max_memory=1 << 46)
+    assert got.size == 0

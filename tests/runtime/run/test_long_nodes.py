@@ -78,6 +78,41 @@ LONG = {
         ),
         [ones(100_000)],
     ),
+    "Conv of each channel": (
+        lambda b, x, w: b.Conv(x, w, strides=(1,), pads=(0, 0), dilations=(1,), group=16),
+        [ones(1, 16, 2_000_000), ones(16, 1, 1_000_000)],
+    ),
+    "Conv of each channel at borders": (
+        lambda b, x, w: b.Conv(x, w, strides=(1,), pads=(700_000, 700_000), dilations=(1,), group=16),
+        [ones(1, 16, 1_000_000), ones(16, 1, 1_000_000)],
+    ),
+    "DeformConv": (
+        lambda b, x, w, o: b.DeformConv(x, w, o, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)),
+        [ones(1, 256, 70, 70), ones(256, 256, 64, 64), np.zeros((1, 2 * 64 * 64, 7, 7), np.float32)],
+    ),
+    "ConvInteger": (
+        lambda b, x, w: b.ConvInteger(
+            b.Cast(x, to=DType.U8), b.Cast(w, to=DType.U8), strides=(1,), pads=(0, 0), dilations=(1,)
+        ),
+        [ones(1, 16, 2_000_000), ones(64, 16, 100_000)],
+    ),
+    "ConvInteger of each channel": (
+        lambda b, x, w: b.ConvInteger(
+            b.Cast(x, to=DType.U8), b.Cast(w, to=DType.U8), strides=(1,), pads=(0, 0), dilations=(1,), group=4
+        ),
+        [ones(1, 4, 4_000_000), ones(4, 1, 2_000_000)],
+    ),
+    "ConvInteger of each channel by known weights": (
+        lambda b, x: b.ConvInteger(
+            b.Cast(x, to=DType.U8),
+            np.ones((4, 1, 2000, 3), np.uint8),
+            strides=(1, 1),
+            pads=(0,) * 4,
+            dilations=(1, 1),
+            group=4,
+        ),
+        [ones(1, 4, 6000, 6000)],
+    ),
     "LSTM": (
         lambda b, x, w, r: b.LSTM(x, w, r, hidden=512)[0],
         [ones(20_000, 4, 64), ones(1, 2048, 64), ones(1, 2048, 512)],
