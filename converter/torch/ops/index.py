@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import rank, static_dim, turned
+from minnow.converter.operand import bounded, rank, static_dim, turned
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.symbolic.dimension import axis_in, known
 from minnow.converter.torch.symbolic.dtype import as_value, operands
@@ -243,6 +243,7 @@ def _(b, self):
 def _(b, self, size, fill_value=-1):
     size = known(size, "the number of places")
     n = rank(self, "an operand")
+    bounded(size * n, "the result of nonzero_static")
     filler = b.const(np.full((size, n), fill_value, np.int64))
     return sliced(b, b.Concat(nonzero(b, self), filler, axis=0), 0, 0, size)
 

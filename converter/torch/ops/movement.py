@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import rank, static_dim, turned
+from minnow.converter.operand import bounded, rank, static_dim, turned
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.symbolic.dimension import axis_in, dimension, scalar, size_of, vector_of
 from minnow.converter.torch.symbolic.dtype import operands, promote
@@ -118,10 +118,21 @@ def _(b, tensors):
     return b.Concat(*(b.Reshape(x, np.array([-1, 1])) for x in grids(b, alike(b, tensors))), axis=1)
 
 
+def _choices(n: int, r: int) -> int:
+    """How many ways there are to take r of n, or a part of them that is more than any model has."""
+    count = 1 if r <= n else 0
+    for i in range(min(r, n - r)):
+        count = count * (n - i) // (i + 1)
+        if count > 1 << 40:
+            break
+    return count
+
+
 @torch.op("aten::combinations")
 def _(b, self, r=2, with_replacement=False):
     n = static_dim(self.type, 0, "what is combined")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    bounded(_choices(n + r - 1 if with_replacement and n else n, r) * r, "the result of combinations")
     places = np.array(list(choose(range(n), r)), np.int64).reshape(-1, r)
     return b.Gather(self, places) if r else b.const(np.zeros(0, self.type.dtype.numpy))
 
@@ -175,6 +186,9 @@ def _counted(b: Builder, repeats: Value, output_size: Any) -> Value:
     """The places of a vector, each as often as a vector of counts says."""
     if repeats.data is not None:
         known_counts = repeats.data.numpy().astype(np.int64)
+        if (known_counts < 0).any():
+            raise ModelError("repeat_interleave of a negative number of times")
+        bounded(sum(map(int, known_counts)), "the result of repeat_interleave")
         return b.const(np.repeat(np.arange(len(known_counts)), known_counts))
     counts = repeats if repeats.type.dtype is DType.I64 else b.Cast(repeats, to=DType.I64)
     ends = b.CumSum(counts, np.array(0))
@@ -297,6 +311,7 @@ def embedded(b: Builder, x: Value, offset: int = 0, dim1: int = -2, dim2: int = 
         offset, i, j = -offset, j, i
     d = (x.type.shape or ())[-1]
     if isinstance(d, int):
+        bounded((d + abs(offset)) ** 2, "the matrix of a diagonal")
         side = np.arange(d + abs(offset))
         on: Any = side[:, None] + offset == side
     else:

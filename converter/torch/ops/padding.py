@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import rank, regroup, static_dim
+from minnow.converter.operand import bounded, rank, regroup, static_dim
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.window import batched, per_axis
 from minnow.converter.torch.symbolic.dimension import dimensions, known, sizes_of, vector_of
@@ -40,7 +40,7 @@ def _picked(b: Builder, x: Value, pairs: Sequence[tuple[int, int]], mode: str) -
     """Padding of which some is negative: what is cut off may come back at the other end."""
     for axis, (before, after) in enumerate(pairs, rank(x, "what is padded") - len(pairs)):
         last = static_dim(x.type, axis, "what is padded") - 1
-        places = np.arange(last + 1 + before + after) - before
+        places = np.arange(bounded(last + 1 + before + after, "the result of a padding")) - before
         if mode == "reflect":
             places = last - np.abs(last - np.abs(places))
         x = b.Gather(x, np.clip(places, 0, last), axis=axis)
@@ -100,7 +100,7 @@ def _(b, self, downscale_factor):
     *lead, c, h, w = sizes_of(b, self)
     if len(lead) == 1 and isinstance(c, int):
         # Ours has the places in a block outside of the channels, PyTorch's inside.
-        order = np.arange(c * r * r).reshape(r * r, c).T.reshape(-1)
+        order = np.arange(bounded(c * r * r, "the result of pixel_unshuffle")).reshape(r * r, c).T.reshape(-1)
         y = b.SpaceToDepth(self, blocksize=r)
         return y if c == 1 else b.Gather(y, order, axis=1)
     channels, rows, columns = (known(v, "the image") for v in (c, h, w))
@@ -134,6 +134,7 @@ def _(b, self, kernel_size, dilation, padding, stride):
             count = (size - (kernel[i] - 1) * dilations[i] - 1) // strides[i] + 1
             if count < 1:
                 raise ModelError(f"a window of {kernel[i]} does not fit {size} elements")
+            bounded(kernel[i] * count, "the result of im2col")
             x = b.Gather(x, np.arange(kernel[i])[:, None] * dilations[i] + np.arange(count) * strides[i], axis=axis)
         channels = static_dim(x.type, 1, "the channels") * kernel[0] * kernel[1]
         places = static_dim(x.type, 3, "the image") * static_dim(x.type, 5, "the image")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.converter.operand import regroup, static_dim
+from minnow.converter.operand import bounded, regroup, static_dim
 from minnow.converter.torch.frontend import frontend as torch
 from minnow.converter.torch.ops.window import batched, in_float, per_axis
 from minnow.converter.torch.symbolic.dimension import dimensions, known, size_of, sizes_of, vector_of
@@ -92,7 +92,7 @@ for _n in (1, 2, 3):
 
 def _windows(size: int, out: int) -> tuple[Array, Array]:
     """Where the windows of adaptive pooling start and end."""
-    i = np.arange(out)
+    i = np.arange(bounded(out, "the result of a pooling"))
     return i * size // out, -(-(i + 1) * size // out)
 
 
@@ -126,6 +126,7 @@ class _Adaptive:
     def places(self, axis: int, beyond: int | None = None) -> Array:
         """The elements of all windows along an axis; `beyond` their end comes that one, or the last one once more."""
         starts, ends = self.rows[axis]
+        bounded(len(starts) * self.kernel[axis], "the windows of a pooling")
         at = starts[:, None] + np.arange(self.kernel[axis])
         last = ends[:, None] - 1
         return np.asarray(np.where(at <= last, at, last if beyond is None else beyond).reshape(-1))
@@ -157,7 +158,7 @@ def _adaptive_max(b: Builder, x: Value, out: list[int]) -> tuple[Value, Value]:
     if a.even:
         y, at = b.MaxPool(x, **a.attrs(), n_outputs=2)
         return y, _plane(b, at, x)
-    index = np.arange(np.prod(a.sizes)).reshape(a.sizes)
+    index = np.arange(bounded(math.prod(a.sizes), "the places of a pooling")).reshape(a.sizes)
     for i in range(a.n):
         x, index = b.Gather(x, a.places(i), axis=2 + i), np.take(index, a.places(i), i)
     y, at = b.MaxPool(x, **a.attrs(), n_outputs=2)

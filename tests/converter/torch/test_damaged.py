@@ -19,7 +19,7 @@ from sampling import one_in
 
 torch = pytest.importorskip("torch")
 
-from torch_damage import archive_of, damaged, edited, files_of  # noqa: E402
+from torch_damage import archive_of, copied, damaged, edited, files_of  # noqa: E402
 
 import minnow  # noqa: E402
 from minnow.converter import read  # noqa: E402
@@ -369,3 +369,25 @@ def test_torchscript_that_writes_files_is_not_run(tmp_path: Path) -> None:
     done = subprocess.run(worker, capture_output=True, text=True, input="", timeout=300, check=False)
     assert "aten::save" in done.stdout
     assert not mark.exists()
+
+
+class Padded(torch.nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.nn.functional.pad(x, (2, -1), mode="reflect")
+
+
+def test_a_padding_larger_than_any_memory(tmp_path: Path) -> None:
+    def enlarge(document: Any) -> None:
+        (padding,) = (i["arg"]["as_ints"] for n in nodes(document) for i in n["inputs"] if "as_ints" in i["arg"])
+        padding[0] = 10**12
+
+    source = write(program(enlarge)(saved(Padded(), (torch.zeros(3, 5),))), tmp_path)
+    with pytest.raises(ModelError, match="the result of a padding would have 1000000000004 elements"):
+        minnow.convert(source, verify=False)
+
+
+def test_what_is_too_deep_is_not_copied() -> None:
+    deep: Any = 0
+    for _ in range(100_000):
+        deep = [deep]
+    assert copied(deep) == 0

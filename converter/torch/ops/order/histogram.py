@@ -22,7 +22,7 @@ FLAT = np.array([-1])
 def _counted(b: Builder, places: Value, inside: Value, n: int, weights: Any) -> Value:
     """The sum of the weights of what is at each of n places; what is outside is left out."""
     places = b.Where(inside, places, np.array(n))
-    empty = b.const(np.zeros(n + 1, weights.type.dtype.numpy))
+    empty = b.const(np.zeros(bounded(n, "a histogram") + 1, weights.type.dtype.numpy))
     made: Value = b.Slice(b.ScatterElements(empty, places, weights, reduction="add"), np.array([0]), np.array([n]))
     return made
 
@@ -68,7 +68,7 @@ def _(b, self, weights=None, minlength=0):
 def _edges(b: Builder, x: Value, n: int, low: Any, high: Any) -> Value:
     """n + 1 edges in even distances."""
     first, last = _limits(b, x, low, high, 0.5)
-    return between(b, first, last, b.const(np.linspace(0, 1, n + 1).astype(x.type.dtype.numpy)))
+    return between(b, first, last, b.const(np.linspace(0, 1, bounded(n, "a histogram") + 1).astype(x.type.dtype.numpy)))
 
 
 def _histogram(
