@@ -2,6 +2,7 @@
 // inputs, as the planner may give them to the other one, too: its sums are requantized at once (quant/requantize.h).
 #include <atomic>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/gemm/byte_product.h"
 #include "kernels/cpu/gemm/integer.h"
@@ -122,8 +123,9 @@ class MatMulInteger final : public Kernel {
       for (int64_t i = 0; i < s_.m; ++i) starts[p * s_.m + i] = 0u - zero * sums[from_a + i];
     }
     // A task is a block of rows times a panel of columns.
-    const int64_t blocks = (s_.m + kRows - 1) / kRows, width = integer_panel();
-    const int64_t work = std::min(s_.m, kRows) * width * s_.k;
+    const int64_t width = integer_panel(), few = kLongBlock / (width * s_.k + 1) / kLeastRows * kLeastRows;
+    const int64_t some = std::clamp(few, kLeastRows, kRows), blocks = (s_.m + some - 1) / some;
+    const int64_t work = std::min(s_.m, some) * width * s_.k;
     const Requantization quantized = read_requantization(*attrs_, context, 4, true);
     uint32_t *c = static_cast<uint32_t*>(context.out[0]->data),
              *tiles = left + left_size() + (packed_.empty() ? right_size() : 0);
@@ -131,7 +133,7 @@ class MatMulInteger final : public Kernel {
     const bool alone = context.pool->threads() > threads_;  // there is a tile for each of threads_
     const auto range = [&](int64_t begin, int64_t end, int worker) {
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t panel = task % panels(), first = task / panels() % blocks * kRows;
+        const int64_t panel = task % panels(), first = task / panels() % blocks * some;
         const int64_t p = task / panels() / blocks;
         const int64_t which = s_.a_of(p), from_a = which * s_.m + first;
         const uint32_t* from_b = matrix(s_.b_of(p));
@@ -142,7 +144,7 @@ class MatMulInteger final : public Kernel {
         product.right = from_b + panel * panel_size();
         product.offset = offset_.data();
         product.steps = steps_;
-        product.rows = std::min(kRows, s_.m - first);
+        product.rows = std::min(some, s_.m - first);
         product.columns = std::min(width, s_.n - panel * width);
         product.start = starts + p * s_.m + first;
         if (!centered.load(std::memory_order_relaxed)) {
@@ -262,7 +264,8 @@ class MatMulInteger final : public Kernel {
     uint32_t *to = packed + i * panel_size(), *sums = to + steps_ * width, *zero = sums + width;
     std::fill(to, to + panel_size(), 0u);
     const uint8_t* from = b.as<uint8_t>() + which * s_.k * s_.n + first;
-    for (int64_t k = 0; k < s_.k; k += group, to += width) {
+    LongLoop loop;
+    for (int64_t k = 0; k < s_.k && loop.goes_on(width); k += group, to += width) {
       const uint8_t* rows[4] = {};
       for (int64_t g = 0; g < std::min(group, s_.k - k); ++g) rows[g] = from + (k + g) * s_.n;
       pack_right(rows, columns, flip, to);
@@ -278,7 +281,8 @@ class MatMulInteger final : public Kernel {
     }
   }
 
-  static constexpr int64_t kRows = 64;  // of a block
+  // Rows of a block; fewer, of whole blocks of any unit, where one would take long: no deadline is asked within it.
+  static constexpr int64_t kRows = 64, kLeastRows = 16, kLongBlock = 1 << 28;
   // Packed matrices that are kept have some bytes, or so many for each number.
   static constexpr int64_t kLeastBytes = 1 << 20, kMostBytes = 16;
 

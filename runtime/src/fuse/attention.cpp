@@ -241,6 +241,7 @@ std::optional<PlanNode> AttentionFinder::reread(int attention, int* place) const
   for (size_t i = 0; i < std::max<size_t>(3, node.in.size()); ++i) {
     const int v = in(packed && i < 3 ? 0 : i);
     if (v < 0) continue;
+    if (type(v).count() == 0) return std::nullopt;
     std::optional<View> found;
     for (View candidate : {i < 3 ? views_.view(v, i < 2 && !packed) : views_.base(v), views_.base(v)}) {
       if (i >= 3) candidate.dims.insert(candidate.dims.begin(), 4 - candidate.dims.size(), Factors());
@@ -254,7 +255,7 @@ std::optional<PlanNode> AttentionFinder::reread(int attention, int* place) const
       found = std::move(candidate);
       break;
     }
-    if (!found || type(v).count() == 0) return std::nullopt;
+    if (!found) return std::nullopt;
     moved = moved || found->value != v;
     operands.push_back(std::move(*found));
   }
