@@ -13,7 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from minnow.calibration_data import Inputs
-from minnow.optimizer.quantize.activations import Plan, Step, Weights, bias_of, insert, planned
+from minnow.optimizer.quantize.activations import (
+    Plan,
+    Step,
+    Weights,
+    bias_of,
+    function_of,
+    insert,
+    planned,
+)
 from minnow.optimizer.quantize.equalize import equalize
 from minnow.optimizer.quantize.histogram import Channels, Histogram
 from minnow.optimizer.quantize.ranges import range_of
@@ -78,6 +86,7 @@ class CalibratedModel:
 
     Attributes:
         plan: what can become integers.
+        method: how ranges are chosen.
         histograms: by tensor.
         channels: by input of a layer.
         runs: how many inputs were run.
@@ -86,13 +95,20 @@ class CalibratedModel:
 
     def __init__(self, model: Model, options: QuantizeOptions, path: Path, threads: int | None = None) -> None:
         self.model, self.options, self.path, self.threads = model, options, path, threads
+        self.method = "mse" if options.activation_method == "auto" else options.activation_method
         given = options.exclude
         self._patterns = [given] if isinstance(given, str) else list(given)
         self._used: set[str] = set()
         self.plan = planned(model.graph, self._excluded)
         self.histograms: dict[Value, Histogram] = {}
         self.channels: dict[Value, Channels] = {}
+        self._steps: dict[Value, Step] = {}
         self.runs = 0
+
+    def choose(self, method: str) -> None:
+        """Takes ranges by this method from now on."""
+        self.method = method
+        self._steps.clear()
 
     @property
     def unused(self) -> list[str]:
@@ -119,7 +135,7 @@ class CalibratedModel:
     def calibrate(self, inputs: Iterator[Inputs]) -> None:
         """Runs the float model with all inputs, and counts the numbers of its tensors."""
         session = self.session(self.path)
-        self._steps: dict[Value, Step] = {}
+        self._steps.clear()
         self.histograms = {value: Histogram() for value in self.plan.points}
         self.channels = {n.input(0): Channels(1 if n.op == "Conv" else -1) for n in self.plan.layers}
         self.runs = 0
@@ -167,8 +183,8 @@ class CalibratedModel:
         return made
 
     def _step(self, value: Value) -> Step:
-        options = self.options
-        return Step.of(*range_of(self.histograms[value], options.activation_method, options.percentile))
+        function = function_of(value, self.plan)
+        return Step.of(*range_of(self.histograms[value], self.method, self.options.percentile, function))
 
     def quantized(self, kept: Collection[str] = ()) -> QuantizedModel:
         """The model with steps to integers and back.

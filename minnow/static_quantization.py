@@ -6,7 +6,6 @@ import logging
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from minnow.metric import metric_of
 from minnow.mnnquant_file import with_mnnquant
 from minnow.optimizer.quantize.activations import LAYERS, unique_names
 from minnow.optimizer.quantize.layers import layers_of
+from minnow.options.calibration import RangeMethod
 from minnow.options.quantize import QuantizeOptions, parsed_drop
 from minnow.options.run import RunOptions
 from minnow.quantization_speed import speed_of
@@ -40,6 +40,8 @@ _log = logging.getLogger("minnow.quantize")
 _APART = ("fuse_residual", "fuse_activation", "fuse_binary_relu", "fuse_conv_activation", "fuse_elementwise")
 """Rules that put into layers what the rules for integers look for behind them."""
 
+_CHOICES: tuple[RangeMethod, ...] = ("mse", "percentile")
+"""What "auto" chooses from: narrow ranges, and those without a few numbers far away."""
 _MEASURED = 16
 """Inputs of the calibration that results are measured with, where no `data` is given."""
 _RANKED = 2
@@ -105,6 +107,14 @@ def _about_source(report: Report) -> list[str]:
     return [n for n in report.notices if kind_of(n) not in ("second-graph", "not-for-mnn", "companion-file")]
 
 
+def _spread(inputs: Iterator[Inputs], count: int) -> list[Inputs]:
+    """Some of the inputs, from the first to the last: those that follow each other may show the same."""
+    if count <= _MEASURED:
+        return list(inputs)
+    wanted = {i * (count - 1) // (_MEASURED - 1) for i in range(_MEASURED)}
+    return [one for i, one in enumerate(inputs) if i in wanted]
+
+
 def _read(source: Path, conversion: ConvertOptions) -> Model:
     from minnow.converter import read
     from minnow.converter.inputs.given import Inputs as Given
@@ -154,7 +164,7 @@ class _Work:
         work.calibrate(inputs())
         self._inputs = inputs
         asked = samples(self.options.data or (), work.model, {})
-        self.inputs = [s.inputs for s in asked] or list(islice(inputs(), _MEASURED))
+        self.inputs = [s.inputs for s in asked] or _spread(inputs(), work.runs)
         session = work.session(work.path)
         self.wanted = outputs_of(session, self.inputs, bool(work.model.states))
         if self.options.metric:
@@ -196,6 +206,8 @@ class _Work:
         """The model that keeps the limit of the loss, with as many layers as possible in integers."""
         if self.options.equalize != "off":
             self._equalize()
+        elif self.options.activation_method == "auto":
+            self._best(self.calibrated)
         made = self.calibrated.quantized()
         if not self.options.max_drop:
             return made
@@ -221,14 +233,26 @@ class _Work:
     def _equalize(self) -> None:
         """Makes channels between layers alike, if the outputs are nearer to those of the float model then."""
         other = self.calibrated.equalized(self.folder / "equalized.mnn")
-        if other is None:
+        before = self._best(self.calibrated) if other is not None or self.options.activation_method == "auto" else None
+        if other is None or before is None:
             return
         other.calibrate(self._inputs())
-        before, after = (self._sqnr(work) for work in (self.calibrated, other))
+        after = self._best(other)
         _log.info("equalization: SQNR of the outputs %g dB before, %g dB after", before, after)
         if after > before or self.options.equalize == "on":
             self.calibrated = other
             self.equalized = True
+
+    def _best(self, work: CalibratedModel) -> float:
+        """Takes the best of the methods for ranges there, and returns its SQNR in dB."""
+        methods = _CHOICES if self.options.activation_method == "auto" else (work.method,)
+        found: dict[str, float] = {}
+        for method in methods:
+            work.choose(method)
+            found[method] = self._sqnr(work)
+        work.choose(max(found, key=lambda m: found[m]))
+        _log.info("ranges: SQNR of the outputs %s", found)
+        return found[work.method]
 
     def _sqnr(self, work: CalibratedModel) -> float:
         self.tried += 1
@@ -288,7 +312,7 @@ class _Work:
             before_score=self.before,
             score=score,
             tried=self.tried,
-            method=options.activation_method,
+            method=work.method,
             runs=work.runs,
             tensors=sum(map(file.has_integers, made.numbers.values())),
             calibrated=self._layers(made, written, file),

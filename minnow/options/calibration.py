@@ -8,7 +8,7 @@ from minnow.options.option import Options, option
 from minnow.schema.errors import UsageError
 
 Equalize = Literal["auto", "on", "off"]
-RangeMethod = Literal["minmax", "percentile", "mse", "kl", "admm"]
+RangeMethod = Literal["auto", "minmax", "percentile", "mse", "kl", "admm"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -40,9 +40,10 @@ class CalibrationOptions(Options):
         512, "Largest number of inputs to calibrate with: the first ones, in the order of their names.", least=1
     )
     activation_method: RangeMethod = option(
-        "mse",
+        "auto",
         "How the range of a tensor is chosen: minmax, all numbers; percentile, most of them; mse, with the least "
-        "squared error; kl, with the least change of the distribution; admm, scale and integers fitted in turns.",
+        "squared error; kl, with the least change of the distribution; admm, scale and integers fitted in turns; auto, "
+        "mse or percentile, whichever leaves the outputs nearer to those of the float model.",
     )
     percentile: float = option(
         99.99, "For the method percentile: how many of 100 numbers lie within the range.", above=0, most=100

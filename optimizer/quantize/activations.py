@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from minnow.optimizer.quantize.ranges import Function
 from minnow.schema.ir import DType, Graph, Node, Value
-from minnow.schema.ops import Builder
+from minnow.schema.ops import Builder, Trait, get
 from minnow.schema.ops.epilogue import RESIDUAL
 
 Array = npt.NDArray[Any]
@@ -132,6 +133,23 @@ def planned(graph: Graph, skip: Callable[[Node], str] = lambda _: "") -> Plan:
             plan.points[value] = value
     _share(plan, graph, skip)
     return plan
+
+
+def function_of(value: Value, plan: Plan) -> Function | None:
+    """What the only reader of a tensor makes of each number; None where the tensor means more than that."""
+    if value.is_output or len(value.uses) != 1 or plan.points[value] is not value:
+        return None
+    node = value.users[0]
+    shared = any(owner is value and v is not value for v, owner in plan.points.items())
+    if shared or len(node.inputs) != 1 or len(node.outputs) != 1 or not _is_function(node):
+        return None
+    op = get(node.op)
+    return lambda x: np.asarray(op.evaluate([np.asarray(x, np.float32)], node.attrs)[0], np.float64)
+
+
+def _is_function(node: Node) -> bool:
+    traits = get(node.op).traits
+    return Trait.ELEMENTWISE in traits and Trait.RANDOM not in traits and node.output.type.dtype is DType.F32
 
 
 def _refusal(node: Node) -> str:

@@ -2,6 +2,9 @@
 
 A small range has small steps, a large one cuts off few numbers. Each method is a function from a `Histogram` to the two
 ends; all results hold 0, and lie within what was measured.
+
+Where nothing but a function of one number reads a tensor, its results count: a range need not hold the numbers beyond
+which they stay the same, such as those below -3 for HardSwish, and the squared errors are those of the results.
 """
 
 from __future__ import annotations
@@ -16,39 +19,63 @@ from minnow.optimizer.quantize.histogram import Histogram
 
 Array = npt.NDArray[Any]
 Range = tuple[float, float]
-_Function = Callable[[Histogram, float], Range]
+Function = Callable[[Array], Array]
+"""Of numbers, one by one."""
 
 STEPS = 255
 
 _LEAST = 1e-30
 """Ranges below it have no steps that are normal numbers."""
 
-methods: dict[str, _Function] = {}
-"""By name, with what they are given: a histogram, and the share of numbers that "percentile" keeps."""
+_Method = Callable[[Histogram, float, Function], Range]
+
+methods: dict[str, _Method] = {}
+"""By name, with what they are given: a histogram, the share of numbers that "percentile" keeps, and what reads them."""
 
 
-def _method(name: str) -> Callable[[_Function], _Function]:
-    def add(function: _Function) -> _Function:
+def _method(name: str) -> Callable[[_Method], _Method]:
+    def add(function: _Method) -> _Method:
         methods[name] = function
         return function
 
     return add
 
 
-def range_of(histogram: Histogram, method: str, percentile: float = 99.99) -> Range:
+def range_of(histogram: Histogram, method: str, percentile: float = 99.99, function: Function | None = None) -> Range:
     """The ends of the range for a tensor.
 
     Args:
         histogram: of its numbers.
         method: a name of `methods`.
         percentile: for the method of that name: how many of 100 numbers lie in the range.
+        function: what alone reads the tensor; None for others than functions of one number.
     """
     least, most = _measured(histogram) if histogram.total else (0.0, 0.0)
     if most - least < _LEAST:
         return least, most
-    low, high = methods[method](histogram, percentile)
+    low, high = methods[method](histogram, percentile, function or _same)
+    if function is not None:
+        first, last = _ends_of(histogram, function)
+        low, high = max(low, first), min(high, last)
     ends = max(min(low, 0.0), least), min(max(high, 0.0), most)
     return ends if ends[0] < ends[1] else (least, most)
+
+
+def _same(x: Array) -> Array:
+    return x
+
+
+def _ends_of(h: Histogram, function: Function) -> Range:
+    """The numbers beyond which the results of a function stay the same, among those that were measured."""
+    numbers = h.centers[np.flatnonzero(h.counts)]
+    found = function(numbers)
+    differ = np.flatnonzero(found != found[0])
+    if not differ.size:
+        return _measured(h)
+    first = int(differ[0]) - 1
+    last = int(np.flatnonzero(found != found[-1])[-1]) + 1
+    low, high = _measured(h)
+    return numbers[first] if first > 0 else low, numbers[last] if last < len(numbers) - 1 else high
 
 
 def _measured(h: Histogram) -> Range:
@@ -56,13 +83,13 @@ def _measured(h: Histogram) -> Range:
 
 
 @_method("minmax")
-def _minmax(h: Histogram, percentile: float) -> Range:
+def _minmax(h: Histogram, percentile: float, function: Function) -> Range:
     """From the least to the largest number."""
     return _measured(h)
 
 
 @_method("percentile")
-def _percentile(h: Histogram, percentile: float) -> Range:
+def _percentile(h: Histogram, percentile: float, function: Function) -> Range:
     """Without the most extreme numbers, the same share at both ends."""
     cut = round(h.total * (100 - percentile) / 200, 6)
     sums = np.cumsum(h.counts)
@@ -72,12 +99,14 @@ def _percentile(h: Histogram, percentile: float) -> Range:
     return float(edges[first]), float(edges[min(last, len(sums) - 1) + 1])
 
 
-def square_error(numbers: Array, counts: Array, low: float, high: float) -> float:
-    """The sum of squared errors of numbers, with how often each is there, after quantization to a range."""
+def square_error(numbers: Array, counts: Array, low: float, high: float, function: Function = _same) -> float:
+    """The sum of squared errors of a function of numbers, with how often each is there, quantized to a range."""
     scale = (high - low) / STEPS
     zero = np.rint(-low / scale)
-    rounded = (np.clip(np.rint(numbers / scale) + zero, 0, STEPS) - zero) * scale
-    return float(np.square(rounded - numbers) @ counts)
+    # There are no more than 256 results, however many numbers there are.
+    results = function((np.arange(STEPS + 1) - zero) * scale)
+    rounded = results[np.clip(np.rint(numbers / scale) + zero, 0, STEPS).astype(np.int64)]
+    return float(np.square(rounded - function(numbers)) @ counts)
 
 
 _SHARES = np.linspace(1.0, 0.2, 41)
@@ -85,14 +114,14 @@ _FINE = np.linspace(1.08, 0.92, 9)
 
 
 @_method("mse")
-def _mse(h: Histogram, percentile: float) -> Range:
+def _mse(h: Histogram, percentile: float, function: Function) -> Range:
     """The least squared error: both ends moved together, then each by itself."""
     low, high = _measured(h)
     used = np.flatnonzero(h.counts)
     numbers, counts = h.centers[used], h.counts[used].astype(np.float64)
 
     def error(ends: Range) -> float:
-        return square_error(numbers, counts, *ends)
+        return square_error(numbers, counts, *ends, function)
 
     best = min(((low * s, high * s) for s in _SHARES), key=error)
     for _ in range(2):
@@ -111,7 +140,7 @@ _KL_LEAST = 128
 
 
 @_method("kl")
-def _kl(h: Histogram, percentile: float) -> Range:
+def _kl(h: Histogram, percentile: float, function: Function) -> Range:
     """Keeps the distribution of magnitudes: the least Kullback-Leibler divergence from it to its quantized form."""
     low, high = _measured(h)
     largest = max(high, -low)
@@ -159,7 +188,7 @@ _ADMM_ROUNDS = 300
 
 
 @_method("admm")
-def _admm(h: Histogram, percentile: float) -> Range:
+def _admm(h: Histogram, percentile: float, function: Function) -> Range:
     """Integers and scale fitted to each other in turns, from a small scale on: a local least squared error."""
     low, high = _measured(h)
     bound = STEPS // 2 if low < 0 else STEPS

@@ -215,3 +215,28 @@ def test_a_calibration_that_is_no_inputs(tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 no archive")
     with pytest.raises(FormatError):
         minnow.quantize(DIGITS / "digits.onnx", calibration=tmp_path / "x.npz", output=tmp_path / "q.mnn")
+
+
+def test_auto_takes_the_ranges_with_the_better_outputs(calibration: Path, tmp_path: Path) -> None:
+    def measured(method: str) -> tuple[str, float]:
+        report = minnow.quantize(
+            DIGITS / "digits.onnx", calibration=str(calibration), output=tmp_path / "q.mnn", measure=False,
+            verify=False, activation_method=method, equalize="off", target="minnow",
+        )  # fmt: skip
+        done: Any = report.quantization
+        return done.method, min(s.sqnr_db for s in done.outputs.values())
+
+    found = {method: measured(method) for method in ("auto", "mse", "percentile")}
+    assert [found[m][0] for m in ("mse", "percentile")] == ["mse", "percentile"]
+    best = max(("mse", "percentile"), key=lambda m: found[m][1])
+    assert found["auto"] == found[best]
+
+
+def test_results_are_measured_with_inputs_from_the_whole_calibration() -> None:
+    from minnow.static_quantization import _spread
+
+    found = _spread(({"x": k} for k in range(48)), 48)
+    assert [one["x"] for one in found] == [47 * i // 15 for i in range(16)]
+    assert found[0]["x"] == 0
+    assert found[-1]["x"] == 47
+    assert len(_spread(({"x": k} for k in range(5)), 5)) == 5

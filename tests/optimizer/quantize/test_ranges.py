@@ -33,7 +33,7 @@ def error(x: Array, low: float, high: float) -> float:
 
 
 def test_options_name_the_methods() -> None:
-    assert set(get_args(RangeMethod)) == set(methods)
+    assert set(get_args(RangeMethod)) == {"auto", *methods}
 
 
 @settings(max_examples=30, deadline=None)
@@ -133,3 +133,31 @@ def test_step_of_a_range() -> None:
     assert Step.of(3, 5).zero == 0
     assert Step.of(3, 5).high == pytest.approx(5)
     assert Step.of(0, 0).scale > 0
+
+
+def hard_swish(x: Array) -> Array:
+    return np.asarray(x * np.clip(x + 3, 0, 6) / 6)
+
+
+@pytest.mark.parametrize("method", sorted(methods))
+def test_numbers_whose_function_is_the_same_need_no_place(method: str) -> None:
+    """Below -3 HardSwish is 0: the range ends there, and its results are nearer than with the range of the numbers."""
+    x = np.random.default_rng(7).normal(-4, 4, 20_000).astype(np.float32)
+    low, high = range_of(counted(x), method, function=hard_swish)
+    assert -3.01 < low <= 0
+    plain = range_of(counted(x), method)
+    errors = [np.square(hard_swish(Step.of(*ends).rounded(x)) - hard_swish(x)).sum() for ends in ((low, high), plain)]
+    if method != "admm":  # which has the same magnitude at both ends
+        assert errors[0] < errors[1]
+
+
+def test_the_least_squared_error_is_that_of_the_function() -> None:
+    x = np.random.default_rng(8).normal(0, 6, 20_000).astype(np.float32)
+
+    def sigmoid(x: Array) -> Array:
+        return np.asarray(1 / (1 + np.exp(-x)))
+
+    ends, plain = range_of(counted(x), "mse", function=sigmoid), range_of(counted(x), "mse")
+    errors = [np.square(sigmoid(Step.of(*e).rounded(x)) - sigmoid(x)).sum() for e in (ends, plain)]
+    assert errors[0] < 0.5 * errors[1]
+    assert range_of(counted(x), "minmax", function=np.zeros_like) == range_of(counted(x), "minmax")
