@@ -95,7 +95,7 @@ class CalibratedModel:
 
     def __init__(self, model: Model, options: QuantizeOptions, path: Path, threads: int | None = None) -> None:
         self.model, self.options, self.path, self.threads = model, options, path, threads
-        self.method = "mse" if options.activation_method == "auto" else options.activation_method
+        self.method: str = "mse" if options.activation_method == "auto" else options.activation_method
         given = options.exclude
         self._patterns = [given] if isinstance(given, str) else list(given)
         self._used: set[str] = set()
