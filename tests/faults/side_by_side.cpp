@@ -12,9 +12,10 @@
 
 namespace {
 
-minnow_session* open(const Case& c, int threads, minnow_model** model) {
+minnow_session* open(const Case& c, int threads, minnow_model** model, minnow_arena* arena = nullptr) {
   minnow_options options = MINNOW_OPTIONS;
   options.threads = threads;
+  options.arena = arena;
   minnow_session* session = nullptr;
   if (*model == nullptr)
     expect(minnow_load_memory(c.file.data(), c.file.size(), model) == MINNOW_OK, "cannot be loaded");
@@ -188,6 +189,28 @@ void stop(const Case& c, int threads, int rounds) {
   minnow_free_model(model);
 }
 
+// Sessions of two models in one arena, which moves when one of them needs more; its handle goes before they do.
+void share_arena(const Case& first, const Case& second, int threads, int rounds) {
+  const std::vector<Results> want[2] = {alone(first, 1, rounds), alone(second, 1, rounds)};
+  minnow_arena* arena = nullptr;
+  expect(minnow_create_arena(&arena) == MINNOW_OK, "no arena");
+  std::atomic<int> waiting{threads};
+  together(threads, [&](int i) {
+    minnow_model* model = nullptr;
+    minnow_session* session = open(i % 2 == 0 ? first : second, 1 + i % 3, &model, arena);
+    minnow_free_model(model);
+    if (--waiting == 0) minnow_free_arena(arena);
+    for (int k = 0; k < rounds; ++k) {
+      Results results;
+      minnow_stats stats = MINNOW_STATS;
+      expect(run_case(session, i % 2 == 0 ? first : second, &results) == MINNOW_OK, "it does not run in an arena");
+      expect(results == want[i % 2][static_cast<size_t>(k)], "other results in a shared arena");
+      expect(minnow_get_stats(session, &stats) == MINNOW_OK, "no stats");
+    }
+    minnow_free_session(session);
+  });
+}
+
 // Models and sessions come and go while others are used.
 void come_and_go(const std::vector<Case>& cases, int threads, int rounds) {
   together(threads, [&](int i) {
@@ -213,7 +236,9 @@ int main(int argc, char** argv) {
   expect(argc == 4, "usage: side_by_side CASES THREADS ROUNDS");
   const std::vector<Case> cases = read_cases(argv[1]);
   const int threads = std::atoi(argv[2]), rounds = std::atoi(argv[3]);
-  for (const Case& c : cases) {
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& c = cases[i];
+    share_arena(c, cases[(i + 1) % cases.size()], threads, rounds);
     share_weights(c, threads, rounds);
     share_session(c, threads, rounds);
     share_states(c, threads, rounds);
