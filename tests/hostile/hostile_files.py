@@ -277,6 +277,15 @@ def nothing_reversed() -> bytes:
     return net(ops, names(4), "v3")
 
 
+def output_that_no_op_makes() -> bytes:
+    """It was memory of the process as it lay there."""
+    return net([given(0, [4]), extra("Softmax", [0], [1, 2])], names(3), "v1 v2")
+
+
+def output_that_no_op_makes_unread() -> bytes:
+    return net([given(0, [4]), extra("Softmax", [0], [1, 2])], names(3), "v1")
+
+
 MADE: dict[str, Callable[[], bytes]] = {
     f.__name__: f
     for f in (
@@ -284,6 +293,7 @@ MADE: dict[str, Callable[[], bytes]] = {
         deep_json, negative_sizes, kernel_wraps, blocks_wrap, nothing_but_zeros, indices_beyond,
         channels_times_kernel_wraps, groups_one_by_one, slices_one_by_one, sizes_one_by_one, halves_that_do_not_fit,
         attention_of_no_heads, nothing_but_padding, matrices_by_the_billion, nothing_reversed,
+        output_that_no_op_makes, output_that_no_op_makes_unread,
     )
 } | {
     "ifs_of_one_kind": lambda: nested_ifs(60, alike=True),
@@ -295,7 +305,7 @@ MADE: dict[str, Callable[[], bytes]] = {
 
 
 SOUND = {"if_bomb_16", "if_bomb_40", "ifs_of_one_kind", "attention_of_no_heads", "nothing_reversed",
-         "while_without_outputs", "volume_without_room"}  # fmt: skip
+         "output_that_no_op_makes_unread", "while_without_outputs", "volume_without_room"}  # fmt: skip
 """What may be computed: branches that look endless, but have the same types each time, are planned once."""
 
 

@@ -33,6 +33,7 @@ class Planner {
   Status cast_operand(PlanNode* node, size_t i, DType target);
   Status infer_wide(PlanNode* node, bool* waits);
   Status type_control(const PlanNode& node, bool* waits);
+  bool is_read(int value) const;
   Status set_types(const PlanNode& node, const std::vector<TensorType>& types);
 
   // steps.cpp: kernels and layouts

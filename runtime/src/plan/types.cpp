@@ -151,19 +151,30 @@ Status Planner::type_control(const PlanNode& node, bool* waits) {
   return set_types(node, outputs);
 }
 
+// Whether anything of the graph reads a value of it.
+bool Planner::is_read(int value) const {
+  const auto has = [&](const std::vector<int>& list) {
+    return std::find(list.begin(), list.end(), value) != list.end();
+  };
+  return has(x_.graph_.outputs) ||
+         std::any_of(x_.nodes_.begin(), x_.nodes_.end(), [&](const PlanNode& node) { return has(node.in); });
+}
+
 // All types that values get, but for those of inputs and constants, pass here.
 Status Planner::set_types(const PlanNode& node, const std::vector<TensorType>& types) {
   if (types.size() != node.out.size())
     return fail(Code::kInternal, "has %zu outputs, not %zu", types.size(), node.out.size());
   for (size_t i = 0; i < types.size(); ++i) {
     if (node.out[i] < 0) continue;
-    Status status = check_type(types[i]);
+    // Other converters may leave one that nothing reads.
+    const TensorType type = is_unset(types[i]) && !is_read(node.out[i]) ? TensorType() : types[i];
+    Status status = check_type(type);
     // Kernels make tables of as many rows as a result has, before there is memory for the result.
-    if (status.ok()) status = x_.environment_.watch->memory.fits(bytes_without_zeros(types[i]));
+    if (status.ok()) status = x_.environment_.watch->memory.fits(bytes_without_zeros(type));
     MINNOW_RETURN_IF_ERROR(status.at("output " + std::to_string(i)));
     PlanValue& value = stage_.values[static_cast<size_t>(node.out[i])];
     value.known = true;
-    value.type = types[i];
+    value.type = type;
   }
   return ok();
 }
@@ -210,7 +221,7 @@ Status Planner::infer(const PlanNode& node, bool* waits) {
         MINNOW_RETURN_IF_ERROR(contents(node.in[i], &held[i]));
       values.push_back(held[i].get());
     }
-    types.assign(node.out.size(), TensorType());
+    types.assign(node.out.size(), unset_type());
     InferContext context(*node.attrs, std::move(inputs), std::move(values), &types);
     const Status status = [&] {
       const InterruptScope scope(x_.environment_.watch);

@@ -37,7 +37,15 @@ struct Guarded {
 
 }  // namespace
 
+TensorType unset_type() {
+  TensorType type;
+  type.shape.resize(kMaxRank + 1);
+  type.shape.resize(0);
+  return type;
+}
+
 Status check_type(const TensorType& type) {
+  if (is_unset(type)) return fail(Code::kFormat, "is none that the op has");
   if (!type.shape.fits()) return fail(Code::kUnsupported, "has more than %d dimensions", kMaxRank);
   int64_t count = 1;
   for (int64_t d : type.shape) {
@@ -53,10 +61,11 @@ Status infer_types(const OpSpec& op, const Attrs& attrs, const std::vector<const
                    std::vector<TensorType>* types) {
   std::vector<const TensorType*> in;
   for (const Tensor* t : inputs) in.push_back(t == nullptr ? nullptr : &t->type);
-  types->assign(static_cast<size_t>(num_outputs), TensorType());
+  types->assign(static_cast<size_t>(num_outputs), unset_type());
   InferContext context(attrs, std::move(in), inputs, types);
   MINNOW_RETURN_IF_ERROR(op.infer(context));
-  for (const TensorType& type : *types) MINNOW_RETURN_IF_ERROR(check_type(type));
+  for (const TensorType& type : *types)
+    if (!is_unset(type)) MINNOW_RETURN_IF_ERROR(check_type(type));
   return ok();
 }
 

@@ -31,6 +31,10 @@ Status evaluate_on(Backend& backend, const OpSpec& op, const Attrs& attrs, const
                    const std::vector<TensorType>& types, ThreadPool* pool, Precision precision, const Evaluation& how,
                    std::vector<Buffer>* outputs);
 
+// That of an output which infer has said nothing of: an op has no such output.
+TensorType unset_type();
+inline bool is_unset(const TensorType& type) { return !type.shape.fits() && type.shape.rank() == 0; }
+
 // Rank, sizes and number of elements are such that nothing overflows.
 Status check_type(const TensorType& type);
 

@@ -537,7 +537,7 @@ Status Executor::cross(Stage& stage, Stage** next) {
     }
     MINNOW_RETURN_IF_ERROR(status.at(node.place()));
     for (const TensorType& type : answers[q].types) {
-      MINNOW_RETURN_IF_ERROR(check_type(type).at(node.place()));
+      if (!is_unset(type)) MINNOW_RETURN_IF_ERROR(check_type(type).at(node.place()));
       append(type, &key);
     }
   }
