@@ -76,7 +76,9 @@ class ConvInteger final : public Kernel {
     uint32_t* image = static_cast<uint32_t*>(context.workspace);
     uint32_t* starts = image + image_;
     uint32_t* scratch_space = starts + whole_lines(outs_);
-    if (kept_.empty()) make_table(reinterpret_cast<int64_t*>(static_cast<char*>(context.workspace) + table_at_));
+    // Nothing is read from a table that is not whole.
+    if (kept_.empty() && !make_table(reinterpret_cast<int64_t*>(static_cast<char*>(context.workspace) + table_at_)))
+      return;
     const uint32_t* weights = weights_.data();
     if (weights_.empty()) {
       uint32_t* packed = scratch_space + threads_ * scratch();
@@ -171,8 +173,8 @@ class ConvInteger final : public Kernel {
 
   int64_t table_size() const { return taps_ * (is_depthwise() ? 1 : integer_steps(channels_)); }
 
-  // Where the taps are in a phase.
-  void make_table(int64_t* table) {
+  // Where the taps are in a phase. False if the work is to end before all are there.
+  bool make_table(int64_t* table) {
     const int64_t own = is_depthwise() ? 1 : integer_steps(channels_), size = phase_[0] * phase_[1] * phase_[2];
     table_ = table;
     LongLoop loop;
@@ -181,13 +183,15 @@ class ConvInteger final : public Kernel {
       const int64_t y = k / window_.kernel[2] % window_.kernel[1] * window_.dilation[1];
       const int64_t phase = z % window_.stride[0] * used_[1] + y % window_.stride[1];
       const int64_t line = z / window_.stride[0] * phase_[1] + y / window_.stride[1];
-      for (int64_t i = 0; i < window_.kernel[2] && loop.goes_on(4 + own); ++i) {
+      for (int64_t i = 0; i < window_.kernel[2]; ++i) {
+        if (!loop.goes_on(4 + own)) return false;
         const int64_t x = i * window_.dilation[2];
         const int64_t place =
             (phase * used_[2] + x % window_.stride[2]) * size + line * phase_[2] + x / window_.stride[2];
         for (int64_t c = 0; c < own; ++c) *table++ = c * plane_ + place;
       }
     }
+    return true;
   }
 
   // Where a line of the image begins in a plane; -1 if no tap looks at it.
