@@ -39,7 +39,8 @@ class DepthwiseBytes final : public Kernel {
     };
     lines_ = reach(0);
     shape_.line = std::max(reach(1), in_[2] + window_.begin[2]);
-    shape_.flip = flip_for(node.in[0]->dtype, false);
+    shape_.prepare();
+    flip_ = flip_for(node.in[0]->dtype, false);
     if (weights_.empty()) pack(*node.constant[1], operand(node.constant, 3), w[0]);
     *workspace = threads_ * scratch();
     return ok();
@@ -50,35 +51,52 @@ class DepthwiseBytes final : public Kernel {
     const int64_t pixels = shape_.out[0] * shape_.out[1], outs = static_cast<int64_t>(factors_.size());
     if (context.out[0]->count() == 0) return;
     const int32_t zero = zeros == nullptr ? 0 : byte_at(*zeros, 0);
-    const uint8_t padding = static_cast<uint8_t>(zero);
+    const uint8_t padding = static_cast<uint8_t>(zero) ^ flip_;
     const int32_t shift = zero + shift_for(x.type.dtype, false);
     const Requantization quantized = read_requantization(*attrs_, context, 4, false);
     const size_t size = quantized.active() ? dtype_size(quantized.to) : sizeof(int32_t);
+    const bool fused = quantized.scale != nullptr;
     const auto range = [&](int64_t begin, int64_t end, int worker) {
       uint8_t* plane = static_cast<uint8_t*>(context.workspace) + worker * scratch();
-      int32_t* sums = reinterpret_cast<int32_t*>(plane + plane_bytes());
-      std::memset(plane, padding, static_cast<size_t>(plane_bytes()));
+      int32_t* sums = reinterpret_cast<int32_t*>(plane + planes_at_once() * plane_bytes());
+      std::memset(plane, padding, static_cast<size_t>(planes_at_once() * plane_bytes()));
+      // A short plane is written while another one is computed: bytes just written take long to be read.
+      const auto place = [&](int64_t i) {
+        if (i < end) fill(x.as<uint8_t>() + i * in_[1] * in_[2], padding, plane + i % planes_at_once() * plane_bytes());
+      };
+      const bool ahead = planes_at_once() > 1;
+      if (ahead) place(begin);
       ByteWindows windows = shape_;
+      windows.zero = quantized.zero;
+      windows.is_signed = quantized.to == DType::kI8;
       LongLoop loop;
       const int64_t most = std::max<int64_t>(1, (1 << 24) / (shape_.out[1] * shape_.kernel[0]));
       for (int64_t i = begin; i < end; ++i) {
-        fill(x.as<uint8_t>() + i * in_[1] * in_[2], plane);
+        place(ahead ? i + 1 : i);
+        const uint8_t* own = plane + i % planes_at_once() * plane_bytes();
         for (int64_t r = i * rows_; r < (i + 1) * rows_; ++r) {
           const int64_t o = r % outs;
           windows.weights = weights_.data() + o * shape_.kernel[0] * shape_.lanes_of_line();
           windows.factor = factors_[static_cast<size_t>(o)];
           windows.start = static_cast<int32_t>(0u - static_cast<uint32_t>(shift) * totals_[static_cast<size_t>(o)]);
+          char* to = offset(context.out[0]->data, r * pixels, size);
+          if (fused) {
+            windows.scale = quantized.scale[o * quantized.factor_step];
+            if (quantized.bias != nullptr)
+              windows.start = static_cast<int32_t>(static_cast<uint32_t>(windows.start) +
+                                                   static_cast<uint32_t>(quantized.bias[o * quantized.bias_step]));
+          }
           for (int64_t y = 0; y < shape_.out[0]; y += most) {
             windows.out[0] = std::min(most, shape_.out[0] - y);
-            windows.plane = plane + y * shape_.stride[0] * shape_.line;
+            windows.plane = own + y * shape_.stride[0] * shape_.line;
             if (!loop.goes_on(windows.out[0] * shape_.out[1] / 16 * shape_.kernel[0])) return;
-            convolve_bytes(windows, sums + y * shape_.out[1]);
+            if (fused)
+              windows.bytes = reinterpret_cast<uint8_t*>(to) + y * shape_.out[1];
+            else
+              windows.sums = (quantized.active() ? sums : reinterpret_cast<int32_t*>(to)) + y * shape_.out[1];
+            convolve_bytes(windows);
           }
-          void* to = offset(context.out[0]->data, r * pixels, size);
-          if (quantized.active())
-            requantize(quantized, o, 1, sums, pixels, pixels, to, pixels);
-          else
-            std::memcpy(to, sums, static_cast<size_t>(pixels) * size);
+          if (quantized.active() && !fused) requantize(quantized, o, 1, sums, pixels, pixels, to, pixels);
         }
       }
     };
@@ -92,15 +110,17 @@ class DepthwiseBytes final : public Kernel {
  private:
   // Read beyond its end as it is, 64 bytes at a time.
   int64_t plane_bytes() const { return (lines_ * shape_.line + 64 * (1 + shape_.stride[1]) + 63) / 64 * 64; }
-  int64_t scratch() const { return plane_bytes() + (shape_.out[0] * shape_.out[1] + 16 + 15) / 16 * 64; }
+  int64_t planes_at_once() const { return plane_bytes() <= 4096 ? 2 : 1; }
+  int64_t scratch() const {
+    return planes_at_once() * plane_bytes() + (shape_.out[0] * shape_.out[1] + 16 + 15) / 16 * 64;
+  }
 
   // The pixels into the midst of the padding, which is there already.
-  void fill(const uint8_t* from, uint8_t* plane) const {
-    const int64_t first = std::max<int64_t>(0, -window_.begin[1]);
-    const int64_t width = std::min(in_[2], shape_.line - window_.begin[2]);
-    for (int64_t y = first; y < in_[1] && y + window_.begin[1] < lines_; ++y)
-      std::memcpy(plane + (y + window_.begin[1]) * shape_.line + window_.begin[2], from + y * in_[2],
-                  static_cast<size_t>(width));
+  void fill(const uint8_t* from, uint8_t padding, uint8_t* plane) const {
+    const int64_t lines = std::min(in_[1], lines_ - window_.begin[1]);
+    if (in_[2] > 0)
+      place_lines(from, lines, in_[2], flip_, padding, shape_.line,
+                  plane + window_.begin[1] * shape_.line + window_.begin[2]);
   }
 
   // Weights as signed bytes; what they lack of their difference to the zero point is a factor of the sum of all bytes.
@@ -132,6 +152,7 @@ class DepthwiseBytes final : public Kernel {
   std::vector<int32_t> factors_;
   int64_t rows_ = 1, planes_ = 0, lines_ = 0, macs_ = 0;
   int threads_ = 1;
+  uint8_t flip_ = 0;  // of each byte, to see it as an unsigned one
 };
 
 }  // namespace
