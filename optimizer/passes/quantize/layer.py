@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.optimizer.passes.quantize.qdq import Meaning, meaning, meanings
 from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import DType, Node, Value
@@ -70,6 +71,50 @@ def fuse_tables(b: Builder, m: Match) -> Value | None:
     if not (m.x.type.count or 0) > 1 << m.x.type.dtype.bits:
         return m.no("the table would be computed, and has more numbers than are asked for")
     return b.LookUp(m.x, b.node(node.op, tables, node.attrs).output)
+
+
+def _gated(p: Any, x: Any) -> Any:
+    begin, table = p.DequantizeLinear(x, p.const("step"), ..., as_="begin"), p.LookUp(x, p.any("t"), as_="found")
+    pairs = [getattr(p, op.name) for op in _OF_NUMBERS if len(op.operand_names) == 2]
+    return reduce(or_, [op(*each, as_="function") for op in pairs for each in ((begin, table), (table, begin))])
+
+
+@rewrite(_gated, shared=True)
+def tabulate_gate(b: Builder, m: Match) -> Value | None:
+    """A function of what bytes mean, and of what a table has for them, is a table, such as x * sigmoid(x).
+
+    Given:
+        graph g(%x: u8[20,20], %t: f32[256]) {
+          %a: f32[20,20] = DequantizeLinear(%x, f32[](0.5), u8[](3))
+          %b: f32[20,20] = LookUp(%x, %t)
+          %c: f32[20,20] = Mul(%a, %b)
+          return %c
+        }
+    Result:
+        graph g(%x: u8[20,20], %t: f32[256]) {
+          %0: i32[256] = Range(i32[](0), i32[](256), i32[](1))
+          %1: u8[256] = Cast(%0) {to=u8}
+          %2: f32[256] = DequantizeLinear(%1, f32[](0.5), u8[](3))
+          %3: f32[256] = Mul(%2, %t)
+          %c: f32[20,20] = LookUp(%x, %3)
+          return %c
+        }
+    """
+    x: Meaning | None = meaning(m.begin.output)
+    if x is None or not x.is_one:
+        return m.no("it is not made of bytes with one constant scale")
+    if m.t.data is None and not (x.numbers.type.count or 0) > 1 << x.numbers.type.dtype.bits:
+        return m.no("the table would be computed, and has more numbers than are asked for")
+    if m.t.data is None:
+        table = meanings(b, x, m.begin)
+        operands = [table if v is m.begin.output else m.t for v in m.function.inputs]
+        return b.LookUp(x.numbers, b.node(m.function.op, operands, m.function.attrs).output)
+    kind: Any = x.numbers.type.dtype.numpy
+    numbers = np.arange(np.iinfo(kind).min, np.iinfo(kind).max + 1).astype(kind)
+    begin = [numbers, *(None if v is None else v.array for v in m.begin.inputs[1:])]
+    known = get("DequantizeLinear").evaluate(begin, m.begin.attrs)[0]
+    arrays = [known if v is m.begin.output else m.t.array for v in m.function.inputs]
+    return b.LookUp(x.numbers, get(m.function.op).evaluate(arrays, m.function.attrs)[0])
 
 
 def _sums(p: Any) -> Any:

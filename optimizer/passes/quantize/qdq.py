@@ -336,11 +336,16 @@ def tabulate_function(b: Builder, m: Match) -> Value | None:
     others = [v for v in node.inputs if v is not None and v is not m.begin.output]
     if any(v.data is None or v.type.count != 1 for v in others):
         return m.no("it takes more than one number beside them")
-    low, high = _limits(x.numbers.type.dtype)
-    numbers = b.Cast(b.Range(np.int32(low), np.int32(high + 1), np.int32(1)), to=x.numbers.type.dtype)
-    table = b.node("DequantizeLinear", [numbers, *m.begin.inputs[1:]], m.begin.attrs).output
+    table = meanings(b, x, m.begin)
     scalars = [table if v is m.begin.output else v if v is None else _scalar(v) for v in node.inputs]
     return b.LookUp(x.numbers, b.node(node.op, scalars, node.attrs).output)
+
+
+def meanings(b: Builder, x: Meaning, begin: Node) -> Value:
+    """What each of the integers means."""
+    low, high = _limits(x.numbers.type.dtype)
+    numbers = b.Cast(b.Range(np.int32(low), np.int32(high + 1), np.int32(1)), to=x.numbers.type.dtype)
+    return b.node("DequantizeLinear", [numbers, *begin.inputs[1:]], begin.attrs).output
 
 
 def _scalar(value: Value) -> Value:

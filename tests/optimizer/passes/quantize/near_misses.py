@@ -111,4 +111,11 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("at the same place", _chain("%a: i32[20,20] = LookUp(%x, %s)", "%y: i32[20,20] = Mul(%a, %z)",
                                      params="%x: i8[20,20], %s: i32[256], %z: i32[20]")),
     ],
+    "tabulate_gate": [
+        ("one constant scale", _chain("%a: f32[2,200] = DequantizeLinear(%x, f32[2](0.5, 0.25), u8[2](3, 4)) {axis=0}",
+                                      "%b: f32[2,200] = LookUp(%x, %t)", "%y: f32[2,200] = Mul(%a, %b)",
+                                      params="%x: u8[2,200], %t: f32[256]")),
+        ("more numbers", _chain("%a: f32[7] = DequantizeLinear(%x, f32[](0.5), u8[](3))", "%b: f32[7] = LookUp(%x, %t)",
+                                "%y: f32[7] = Mul(%b, %a)", params="%x: u8[7], %t: f32[256]")),
+    ],
 }  # fmt: skip
