@@ -306,8 +306,7 @@ class DeconvPacked final : public Kernel {
     const int64_t stride = w_.stride[axis], dilation = w_.dilation[axis];
     const int64_t count = packed_floats() == 0 ? 0 : std::min(w_.kernel[axis], stride / std::gcd(stride, dilation));
     std::vector<int64_t> places;
-    for (int64_t k = 0; k < count; ++k)
-      places.push_back(((k * dilation - w_.begin[axis]) % stride + stride) % stride);
+    for (int64_t k = 0; k < count; ++k) places.push_back(((k * dilation - w_.begin[axis]) % stride + stride) % stride);
     std::sort(places.begin(), places.end());
     std::vector<DeconvPhase> phases;
     for (int64_t place : places) phases.push_back(phase(axis, place));
