@@ -41,6 +41,21 @@ def layers(seed: int) -> bytes:
     return encode(model_of(graph))
 
 
+def integers() -> bytes:
+    """Sums of 8-bit integers, by weights that each kernel keeps in a form of its own."""
+    rng = np.random.default_rng(6)
+    graph = Graph()
+    b = Builder(graph)
+    x = b.Cast(graph.add_param(f32(1, 4, 9, 9)), to=DType.I8)
+    window = {"strides": (1, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1)}
+    w = rng.integers(-9, 9, (8, 4, 3, 3), np.int8)
+    y = b.Cast(b.ConvInteger(x, w, **window), to=DType.I8)
+    y = b.Cast(b.ConvInteger(y, rng.integers(-9, 9, (8, 1, 3, 3), np.int8), **window, group=8), to=DType.I8)
+    y = b.Reshape(y, np.array([8, 81]))
+    graph.outputs = [b.MatMulInteger(y, rng.integers(-9, 9, (81, 5), np.int8))]
+    return encode(model_of(graph))
+
+
 def recurrent() -> bytes:
     rng = np.random.default_rng(5)
     graph = Graph()
@@ -85,6 +100,7 @@ def random_inputs(file: bytes | Path, seed: int = 0, size: int = 2) -> list[Arra
 def small_cases() -> list[bytes]:
     files = [
         layers(1),
+        integers(),
         recurrent(),
         found(),
         streaming(),

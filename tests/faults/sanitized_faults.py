@@ -70,7 +70,7 @@ def test_samples_of_ops(threads: int) -> None:
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cases") / "small"
     cases = small_cases()
-    path.write_bytes(b"".join(cases if ALL else cases[:8]))
+    path.write_bytes(b"".join(cases if ALL else cases[:9]))
     return path
 
 
@@ -79,7 +79,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_failed_allocations(threads: int, small: Path, tmp_path: Path) -> None:
     printed = done("failed_allocations", small, threads, 100000 if ALL else 40, tmp_path)
     sys.stdout.write(printed.decode())
-    assert printed.count(b"errors") == (12 if ALL else 8)
+    assert printed.count(b"errors") == (13 if ALL else 9)
 
 
 @pytest.mark.skipif(KIND != "address" or not ALL, reason="takes long")

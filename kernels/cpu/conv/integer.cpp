@@ -59,8 +59,9 @@ class ConvInteger final : public Kernel {
     // The blocks of a byte unit are mostly padding where groups have a few channels.
     const bool keeps = 4 * weights_size() <= kLeastBytes + kMostBytes * w.count();
     if (node.constant[1] != nullptr && zero_known && weights_.empty() && keeps) {
-      weights_.resize(static_cast<size_t>(weights_size()));
-      pack(*node.constant[1], operand(node.constant, 3), weights_.data());
+      std::vector<uint32_t> packed(static_cast<size_t>(weights_size()));
+      pack(*node.constant[1], operand(node.constant, 3), packed.data());
+      weights_ = std::move(packed);  // whole ones only: there may be no memory for packing
     }
     image_ = is_depthwise() ? threads_ * (plane_ + kRoom) : in_place() ? 0 : x[0] * planes_ * plane_ + kRoom;
     image_ = whole_lines(image_);

@@ -126,9 +126,10 @@ class DepthwiseBytes final : public Kernel {
   // Weights as signed bytes; what they lack of their difference to the zero point is a factor of the sum of all bytes.
   void pack(const Tensor& w, const Tensor* zeros, int64_t outs) {
     const int64_t taps = shape_.kernel[0] * shape_.kernel[1], lanes = shape_.lanes_of_line();
-    weights_.assign(static_cast<size_t>(outs * shape_.kernel[0] * lanes), 0);
     factors_.resize(static_cast<size_t>(outs));
     totals_.resize(static_cast<size_t>(outs));
+    // The last that there may be no memory for: whether there are any says whether all is there.
+    weights_.assign(static_cast<size_t>(outs * shape_.kernel[0] * lanes), 0);
     uint8_t* to = reinterpret_cast<uint8_t*>(weights_.data());
     for (int64_t o = 0; o < outs; ++o) {
       const int32_t zero = zeros == nullptr ? 0 : byte_at(*zeros, zeros->count() == 1 ? 0 : o);

@@ -74,9 +74,10 @@ class MatMulInteger final : public Kernel {
     // Panels of one column are mostly padding: those of many small matrices are made for each run.
     const bool keeps = 4 * right_size() <= kLeastBytes + kMostBytes * node.in[1]->count();
     if (node.constant[1] != nullptr && zero_known && packed_.empty() && keeps) {
-      packed_.resize(static_cast<size_t>(right_size()));
+      std::vector<uint32_t> packed(static_cast<size_t>(right_size()));
       const Tensor* zeros = node.in.size() < 4 ? nullptr : node.constant[3];
-      for (int64_t i = 0; i < s_.b_matrices * panels(); ++i) pack_panel(*node.constant[1], zeros, i, packed_.data());
+      for (int64_t i = 0; i < s_.b_matrices * panels(); ++i) pack_panel(*node.constant[1], zeros, i, packed.data());
+      packed_ = std::move(packed);
     }
     offset_.resize(static_cast<size_t>(steps_));
     for (int64_t i = 0; i < steps_; ++i) offset_[static_cast<size_t>(i)] = i * integer_panel();
