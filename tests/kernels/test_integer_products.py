@@ -218,7 +218,8 @@ def test_sums_of_all_bytes(signed: bool) -> None:
     kind = np.int8 if signed else np.uint8
     low = np.iinfo(kind).min
     a, b = (v.reshape(-1).astype(kind) for v in np.meshgrid(np.arange(256) + low, np.arange(256) + low))
-    for shift, multiplier in ((-2, 2**31 - 1), (-9, 1 << 30), (-13, 1518500250), (-20, 2**31 - 1), (-31, 5), (-1, 7)):
+    pairs = [(-2, 2**31 - 1), (-13, 1518500250), (-20, 2**31 - 1), (-31, 5), (-1, 7)]
+    for shift, multiplier in pairs + [(shift, 1 << 30) for shift in (-2, -9, -19, -30, -31)]:
         for zero in (low, low + 131):
             steps = 1 << -shift if -shift < 20 else 1 << 18
             tables = [

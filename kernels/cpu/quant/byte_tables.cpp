@@ -80,6 +80,14 @@ MINNOW_TABLES_INLINE __m512i scaled_half(__m512i x, const TwoRoundings& r) {
   return _mm512_maskz_sra_epi64(kHalf, _mm512_add_epi64(product, half), r.shift);
 }
 
+// The same with the multiplier 2^30, which only halves, and shifts of less than 31: nothing exceeds 32 bits.
+MINNOW_TABLES_INLINE __m512i halved(__m512i x, __m512i half, __m128i right) {
+  const __m512i low = _mm512_maskz_and_epi32(kAll, x, _mm512_set1_epi32(1));
+  const __m512i y = _mm512_add_epi32(_mm512_maskz_srai_epi32(kAll, x, 1), low);
+  const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(y, half), _mm512_maskz_srai_epi32(kAll, y, 31));
+  return _mm512_maskz_sra_epi32(kAll, rounded, right);
+}
+
 MINNOW_TABLES_INLINE __m512i scaled(__m512i x, const TwoRoundings& r) {
   const __m512i even = scaled_half(x, r), odd = scaled_half(_mm512_maskz_srli_epi64(kHalf, x, 32), r);
   return _mm512_mask_shuffle_epi32(even, 0xaaaa, odd, _MM_PERM_CCAA);
@@ -123,6 +131,9 @@ MINNOW_TABLES void sum_bytes(const ByteSum& s, const uint8_t* a, const uint8_t* 
   const int64_t half = (int64_t{1} << 30) + (int64_t{1} << (30 + s.right));
   const TwoRoundings rounding = {_mm512_set1_epi64(s.multiplier), _mm512_set1_epi64(half),
                                  _mm512_set1_epi64(half - (int64_t{1} << 31)), _mm_cvtsi32_si128(31 + s.right)};
+  const bool halves = s.multiplier == 1 << 30 && s.right < 31;
+  const __m512i small_half = _mm512_set1_epi32(halves ? 1 << (s.right - 1) : 0);
+  const __m128i right = _mm_cvtsi32_si128(s.right);
   const __m512i zero = _mm512_set1_epi32(s.zero), least = _mm512_set1_epi32(s.least), most = _mm512_set1_epi32(s.most);
   for (int64_t i = 0; i < n; i += 64) {
     const int64_t left = std::min<int64_t>(64, n - i);
@@ -132,7 +143,8 @@ MINNOW_TABLES void sum_bytes(const ByteSum& s, const uint8_t* a, const uint8_t* 
     find_numbers(t[1], _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, b + i), flip[1]), other);
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
-      const __m512i sum = _mm512_add_epi32(scaled(_mm512_add_epi32(one[k], other[k]), rounding), zero);
+      const __m512i total = _mm512_add_epi32(one[k], other[k]);
+      const __m512i sum = _mm512_add_epi32(halves ? halved(total, small_half, right) : scaled(total, rounding), zero);
       const __m512i bounded = _mm512_maskz_min_epi32(kAll, _mm512_maskz_max_epi32(kAll, sum, least), most);
       _mm512_mask_cvtepi32_storeu_epi8(y + i + 16 * k, static_cast<__mmask16>(mask >> (16 * k)), bounded);
     }
