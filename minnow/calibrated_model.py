@@ -120,6 +120,21 @@ class CalibratedModel:
         self._used.update(found)
         return f"excluded by '{found[0]}'" if found else ""
 
+    @property
+    def results(self) -> list[Value]:
+        """What models are compared by: outputs, and of probabilities the numbers that they are made of.
+
+        Probabilities near 0 or 1 hide errors, and those between show them at a few inputs alone.
+        """
+        makers = [(v, v.producer) for v in self.model.graph.outputs]
+        # op list: they make probabilities of numbers
+        return [
+            n.input(0)
+            if n is not None and n.op in ("Softmax", "LogSoftmax", "Sigmoid") and n.input(0).data is None
+            else v
+            for v, n in makers
+        ]
+
     def session(self, path: Path) -> Session:
         """A session for one of the files."""
         from minnow.runtime.session import load
@@ -206,7 +221,7 @@ class CalibratedModel:
             {nodes[n]: w for n, w in weights.items()},
         )
         model = replace(self.model, graph=graph, notices=[*self.model.notices], metadata=dict(self.model.metadata))
-        names = {v.name: made[values[v]].name for v in plan.ends.values() if v in plan.points}
+        names = {v.name: made[values[v]].name for v in plan.points}
         numbers = {v: made[values[v]].input(0).name for v in plan.points}
         return QuantizedModel(model, plan, steps, weights, names, numbers)
 
@@ -243,7 +258,7 @@ class QuantizedModel:
         plan: what became integers, in terms of the float model.
         steps: by tensor of the float model.
         weights: by layer of the float model.
-        names: by name of the result of a layer in the float model, the name of what is made of its integers.
+        names: by name of a tensor in the float model, the name of what is made of its integers.
         numbers: by tensor of the float model, the name of its integers.
     """
 

@@ -42,7 +42,7 @@ _APART = ("fuse_residual", "fuse_activation", "fuse_binary_relu", "fuse_conv_act
 
 _CHOICES: tuple[RangeMethod, ...] = ("mse", "percentile")
 """What "auto" chooses from: narrow ranges, and those without a few numbers far away."""
-_MEASURED = 16
+_MEASURED = 32
 """Inputs of the calibration that results are measured with, where no `data` is given."""
 _RANKED = 2
 """Inputs that the effect of each layer is measured with."""
@@ -256,8 +256,11 @@ class _Work:
 
     def _sqnr(self, work: CalibratedModel) -> float:
         self.tried += 1
-        found = self._similar(self.write(work.quantized())).values()
-        return min((s.sqnr_db for s in found if s.sqnr_db is not None), default=float("inf"))
+        made = work.quantized()
+        names = {v.name: made.names.get(v.name, v.name) for v in work.results if v.type.dtype.is_float}
+        sessions = (work.session(path) for path in (work.path, self.write(made)))
+        found = errors(*sessions, names, self.inputs, bool(work.model.states)).values()
+        return min((e.sqnr_db for e in found if e.sqnr_db is not None), default=float("inf"))
 
     def _keeps(self, made: QuantizedModel, kept: Collection[str]) -> bool:
         limit, is_share = parsed_drop(self.options.max_drop)

@@ -236,7 +236,7 @@ def test_results_are_measured_with_inputs_from_the_whole_calibration() -> None:
     from minnow.static_quantization import _spread
 
     found = _spread(({"x": k} for k in range(48)), 48)
-    assert [one["x"] for one in found] == [47 * i // 15 for i in range(16)]
+    assert [one["x"] for one in found] == [47 * i // 31 for i in range(32)]
     assert found[0]["x"] == 0
     assert found[-1]["x"] == 47
     assert len(_spread(({"x": k} for k in range(5)), 5)) == 5
