@@ -21,6 +21,7 @@ from minnow.optimizer.quantize.activations import (
     function_of,
     insert,
     planned,
+    wide_results,
 )
 from minnow.optimizer.quantize.equalize import equalize
 from minnow.optimizer.quantize.histogram import Channels, Histogram
@@ -87,6 +88,7 @@ class CalibratedModel:
     Attributes:
         plan: what can become integers.
         method: how ranges are chosen.
+        wide: results have 16 bits where that can be.
         histograms: by tensor.
         channels: by input of a layer.
         runs: how many inputs were run.
@@ -97,6 +99,7 @@ class CalibratedModel:
         self.model, self.options, self.path, self.threads = model, options, path, threads
         self.method: str = "mse" if options.activation_method == "auto" else options.activation_method
         given = options.exclude
+        self.wide = options.activations == "int16"
         self._patterns = [given] if isinstance(given, str) else list(given)
         self._used: set[str] = set()
         self.plan = planned(model.graph, self._excluded)
@@ -209,6 +212,8 @@ class CalibratedModel:
         """
         plan = planned(self.model.graph, lambda n: self._excluded(n) or "chosen to stay float" * (n.name in kept))
         steps = {value: self._shared_step(value, owner) for value, owner in plan.points.items()}
+        for value in wide_results(plan) if self.wide else ():
+            steps[value] = Step.wide(self.histograms[value].low, self.histograms[value].high)
         graph = self.model.graph.clone()
         values = dict(zip(self.model.graph.values(), graph.values(), strict=True))
         nodes = dict(zip(self.model.graph, graph, strict=True))

@@ -51,8 +51,8 @@ class WrittenModel:
         return cls(_matched(made, graph), {n: found[0] for n, found in named.items() if len(found) == 1})
 
     def has_integers(self, name: str) -> bool:
-        """Whether the file has a tensor u8 of this name."""
-        return name in self.tensors and self.tensors[name].type.dtype is DType.U8
+        """Whether the file has a tensor u8 or i16 of this name."""
+        return name in self.tensors and self.tensors[name].type.dtype in (DType.U8, DType.I16)
 
     def has_floats(self, name: str) -> bool:
         """Whether the file has a tensor f32 of this name."""

@@ -28,6 +28,7 @@ from minnow.report.calibration import Calibrated, CalibratedLayer, Measured
 from minnow.report.similarity import similarities
 from minnow.runtime.verify.weights import QUANTIZED
 from minnow.schema.errors import BudgetError, MinnowError, StoppedError, UnsupportedError
+from minnow.schema.ir import DType
 from minnow.schema.notice import Notice
 
 if TYPE_CHECKING:
@@ -79,9 +80,12 @@ def quantize_calibrated(source: Path, options: QuantizeOptions, threads: int | N
         path = work.write(made)
         destination = options.output if options.output is not None else source.with_suffix(".mnn")
         own = replace(conversion, output=destination, inputs=None, data=(), tolerance=None, **_READ_ALREADY)
+        # Sums of floats decide otherwise between two integers of 16 bits than exact ones do, here and there.
+        tolerance = (work.tolerance() or None) if work.calibrated.wide else None
         if options.verify:
             # Without the tolerance that goes into the file: the integers have to give what the steps beside floats say.
-            convert_file(path, replace(own, output=Path(folder) / "verified.mnn", prepack=False, testdir=""))
+            verified = Path(folder) / "verified.mnn"
+            convert_file(path, replace(own, output=verified, prepack=False, testdir="", tolerance=tolerance))
         work.write_tolerance(made)
         report = convert_file(path, replace(own, verify=False))
         tell("measure")
@@ -196,9 +200,13 @@ class _Work:
         save(made.model, self.path)
         return self.path
 
+    def tolerance(self) -> float:
+        """What a comparison of the model that was written with the source has to accept; 0 for nothing."""
+        return Calibrated(outputs=self._similar(self.path)).tolerance or 0.0
+
     def write_tolerance(self, made: QuantizedModel) -> None:
         """Writes the model again, with what a comparison with the source has to accept."""
-        tolerance = Calibrated(outputs=self._similar(self.path)).tolerance
+        tolerance = self.tolerance()
         made.model.metadata[QUANTIZED] = f"{tolerance:g}" if tolerance else ""
         self.write(made)
 
@@ -214,6 +222,11 @@ class _Work:
         names = [node.name for node in self.calibrated.plan.layers]
         if self._keeps(made, ()):
             return made
+        if self.options.activations == "auto":
+            self.calibrated.wide = True
+            made = self.calibrated.quantized()
+            if self._keeps(made, ()):
+                return made
         worst = self._ranked(names)
         # With `most` of the worst layers in float the loss is within the limit, with `least` it is not.
         least, most = 0, len(worst)
@@ -308,6 +321,7 @@ class _Work:
         if options.metric:
             score = metric_of(str(options.metric))(work.session(written))
         file = WrittenModel.of(written, made)
+        wide = sum(step.dtype is DType.I16 for step in made.steps.values())
         found = Calibrated(
             before_bytes=self.base.stat().st_size,
             after_bytes=size,
@@ -319,7 +333,9 @@ class _Work:
             runs=work.runs,
             tensors=sum(map(file.has_integers, made.numbers.values())),
             calibrated=self._layers(made, written, file),
-            corrections=["biases corrected"] * options.bias_correction + ["channels equalized"] * self.equalized,
+            corrections=["biases corrected"] * options.bias_correction
+            + ["channels equalized"] * self.equalized
+            + [f"{wide} results of 16 bits"] * bool(wide),
         )
         if options.measure:
             names = [name for name, _ in work.model.outputs]

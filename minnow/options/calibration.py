@@ -8,6 +8,7 @@ from minnow.options.option import Options, option
 from minnow.schema.errors import UsageError
 
 Equalize = Literal["auto", "on", "off"]
+Activations = Literal["auto", "int8", "int16"]
 RangeMethod = Literal["auto", "minmax", "percentile", "mse", "kl", "admm"]
 
 
@@ -44,6 +45,11 @@ class CalibrationOptions(Options):
         "How the range of a tensor is chosen: minmax, all numbers; percentile, most of them; mse, with the least "
         "squared error; kl, with the least change of the distribution; admm, scale and integers fitted in turns; auto, "
         "mse or percentile, whichever leaves the outputs nearer to those of the float model.",
+    )
+    activations: Activations = option(
+        "auto",
+        "Integers of what layers compute, where no other layer reads it as it is: int8, which are fast; int16, which "
+        "lose almost nothing; auto, int8, but int16 if the loss is above --max-drop otherwise.",
     )
     percentile: float = option(
         99.99, "For the method percentile: how many of 100 numbers lie within the range.", above=0, most=100

@@ -30,6 +30,7 @@ _SAME_SCALE = ("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpo
 """Ops that leave the numbers as they are."""
 
 _STEPS = 255
+_WIDE_STEPS = 32767
 _WEIGHT_MOST = 127
 _MOST_STEPS = 2.0**29
 """Of a bias: beside the sums of products they have to fit into 31 bits."""
@@ -37,15 +38,17 @@ _MOST_STEPS = 2.0**29
 
 @dataclass(frozen=True)
 class Step:
-    """What the integers u8 of a tensor mean: (number - zero) * scale.
+    """What the integers of a tensor mean: (number - zero) * scale.
 
     Attributes:
         scale: a float32 number above 0.
-        zero: the number that stands for 0.0, 0 to 255.
+        zero: the number that stands for 0.0, 0 to 255; 0 for i16.
+        dtype: of the integers, u8 or i16.
     """
 
     scale: np.float32
     zero: int
+    dtype: DType = DType.U8
 
     @classmethod
     def of(cls, low: float, high: float) -> Step:
@@ -56,15 +59,28 @@ class Step:
             return cls(np.float32(1.0 / _STEPS), 0)
         return cls(scale, int(np.clip(np.rint(-low / float(scale)), 0, _STEPS)))
 
+    @classmethod
+    def wide(cls, low: float, high: float) -> Step:
+        """The step of i16 for a range."""
+        scale = np.float32(max(-float(low), float(high)) / _WIDE_STEPS)
+        if not np.isfinite(scale) or scale < np.finfo(np.float32).tiny:
+            scale = np.float32(1.0 / _WIDE_STEPS)
+        return cls(scale, 0, DType.I16)
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """The least and the largest integer."""
+        return (-_WIDE_STEPS, _WIDE_STEPS) if self.dtype is DType.I16 else (0, _STEPS)
+
     @property
     def low(self) -> float:
         """The least number that there is."""
-        return -self.zero * float(self.scale)
+        return (self.ends[0] - self.zero) * float(self.scale)
 
     @property
     def high(self) -> float:
         """The largest number that there is."""
-        return (_STEPS - self.zero) * float(self.scale)
+        return (self.ends[1] - self.zero) * float(self.scale)
 
     def floats(self, numbers: Array) -> Array:
         """What integers mean, f32."""
@@ -72,7 +88,7 @@ class Step:
 
     def rounded(self, x: Array) -> Array:
         """Floats as they are after quantization, as float32."""
-        return self.floats(np.clip(np.rint(np.asarray(x, np.float32) / self.scale) + np.float32(self.zero), 0, _STEPS))
+        return self.floats(np.clip(np.rint(np.asarray(x, np.float32) / self.scale) + np.float32(self.zero), *self.ends))
 
 
 @dataclass
@@ -133,6 +149,20 @@ def planned(graph: Graph, skip: Callable[[Node], str] = lambda _: "") -> Plan:
             plan.points[value] = value
     _share(plan, graph, skip)
     return plan
+
+
+def wide_results(plan: Plan) -> set[Value]:
+    """The results of layers that may have more bits: nothing reads them that computes with integers of 8 bits."""
+    owners = [owner for value, owner in plan.points.items() if owner is not value]
+    inputs = {node.input(0) for node in plan.layers}
+    found = set()
+    for value in plan.ends.values():
+        alone = plan.points.get(value) is value and value not in owners and value not in inputs
+        if alone and not any(
+            out in plan.points and value in _needs(_before(n)) for n in value.users for out in n.outputs
+        ):
+            found.add(value)
+    return found
 
 
 def function_of(value: Value, plan: Plan) -> Function | None:
@@ -248,12 +278,12 @@ def _insert_step(graph: Graph, value: Value, step: Step) -> Node:
     users = list(value.uses)
     before = next(iter(graph)) if value.producer is None else value.producer.next
     b = Builder(graph, before, f"{value.name} > quantize")
-    scale, zero = np.asarray(step.scale, np.float32), np.asarray(step.zero, np.uint8)
-    numbers: Value = b.QuantizeLinear(value, scale, zero, to=DType.U8)
+    scale, zero = np.asarray(step.scale, np.float32), np.asarray(step.zero).astype(step.dtype.numpy)
+    numbers: Value = b.QuantizeLinear(value, scale, zero, to=step.dtype)
     back: Value = b.DequantizeLinear(numbers, scale, zero)
     for node, i in users:
         node.set_input(i, back)
-    numbers.name, back.name = f"{value.name}/u8", f"{value.name}/integers"
+    numbers.name, back.name = f"{value.name}/{step.dtype}", f"{value.name}/integers"
     if back.is_output:
         value.name, back.name = f"{value.name}/float", value.name
     assert back.producer is not None

@@ -55,10 +55,10 @@ def meaning(value: Value | None) -> Meaning | None:
     return Meaning(node.input(0), *found, node.attrs.get("axis", 1))
 
 
-def _end(node: Node) -> tuple[float, int] | None:
-    """Scale and zero point of a QuantizeLinear to bytes."""
+def _end(node: Node, kinds: tuple[DType, ...] = _BYTES) -> tuple[float, int] | None:
+    """Scale and zero point of a QuantizeLinear to bytes, or to other integers."""
     found = _constants(node)
-    if found is None or found[0].size != 1 or found[1].size != 1 or node.output.type.dtype not in _BYTES:
+    if found is None or found[0].size != 1 or found[1].size != 1 or node.output.type.dtype not in kinds:
         return None
     scale, zero = float(found[0].reshape(())), int(found[1].reshape(()))
     return (scale, zero) if scale > 0 and np.isfinite(scale) and not node.attrs.get("precision") else None
@@ -72,13 +72,41 @@ def _limits(dtype: DType) -> tuple[int, int]:
 def _saturates(m: Match, scale: float, zero: int) -> bool:
     """The activation in front of the end, if there is one, does nothing that saturation does not do."""
     node: Node | None = m.bound.get("activation")
-    if node is None:
+    if node is None or m.end.output.type.dtype not in _BYTES:  # those of 16 bits have limits of their own
         return True
     low, high = _limits(m.end.output.type.dtype)
     least, most = (
         (0.0, np.inf) if node.op == "Relu" else (node.attrs.get("min", -np.inf), node.attrs.get("max", np.inf))
     )
     return bool(np.rint(least / scale) + zero <= low and np.rint(most / scale) + zero >= high)
+
+
+_RESULTS = (*_BYTES, DType.I16)
+
+
+def _last(
+    m: Match, factor: Array, scale: float, zero: int, shape: tuple[int, ...]
+) -> tuple[list[Array], dict[str, Any]]:
+    """What makes a result of the sums of a layer: its last operands, and attributes.
+
+    Args:
+        factor: from sums to steps of the result, f64[outputs].
+        scale, zero: of the result.
+        shape: of the factors.
+    """
+    to = m.end.output.type.dtype
+    if to in _BYTES:
+        return [factor.astype(np.float32).reshape(shape), np.asarray(zero).astype(to.numpy)], {"to": to}
+    low, high = _limits(to)
+    node: Node | None = m.bound.get("activation")
+    if node is not None:
+        least, most = (
+            (0.0, np.inf) if node.op == "Relu" else (node.attrs.get("min", -np.inf), node.attrs.get("max", np.inf))
+        )
+        low = int(max(low, np.rint(least / scale) + zero))
+        high = int(min(high, np.rint(most / scale) + zero))
+    fixed = [a.reshape(shape) for a in _fixed(factor)]
+    return fixed, {"to": to, "zero": zero, "min": low, "max": high}
 
 
 def _ended(p: Any, x: Any) -> Any:
@@ -134,7 +162,7 @@ def quantize_conv(b: Builder, m: Match) -> Value | None:
     conv: Node = m.conv
     if len(conv.output.uses) != 1 or ("activation" in m.bound and len(m.activation.output.uses) != 1):
         return m.no("others read what the integers mean")
-    x, w, end = meaning(m.x), meaning(m.w), _end(m.end)
+    x, w, end = meaning(m.x), meaning(m.w), _end(m.end, _RESULTS)
     if x is None or w is None or end is None or not x.is_one or w.numbers.data is None:
         return m.no("input, weights or result are not made of bytes with constant scales")
     if not _saturates(m, *end) or conv.attrs.get("activation") or conv.has_input(3):
@@ -153,17 +181,16 @@ def quantize_conv(b: Builder, m: Match) -> Value | None:
     zeros = w.zero.astype(w.numbers.type.dtype.numpy).reshape(-1) if w.zero.any() else None
     scale, zero = end
     attrs = {k: v for k, v in conv.attrs.items() if k in ("strides", "pads", "dilations", "group", "auto_pad")}
-    to = m.end.output.type.dtype
+    last, more = _last(m, unit / scale, scale, zero, shape)
     return b.QuantizedConv(
         x.numbers,
         w.numbers,
         x.zero.reshape(()).astype(x.numbers.type.dtype.numpy),
         None if zeros is None else zeros.reshape(()) if zeros.size == 1 else zeros,
         bias,
-        (unit / scale).astype(np.float32).reshape(shape),
-        np.asarray(zero).astype(to.numpy),
+        *last,
         **attrs,
-        to=to,
+        **more,
     )
 
 
@@ -203,7 +230,7 @@ def quantize_matmul(b: Builder, m: Match) -> Value | None:
     inner = [m.root.input(0).producer, product]
     if any(n is not None and len(n.output.uses) != 1 for n in inner):
         return m.no("others read what the integers mean")
-    x, w, end = meaning(m.x), meaning(m.w), _end(m.end)
+    x, w, end = meaning(m.x), meaning(m.w), _end(m.end, _RESULTS)
     if x is None or w is None or end is None or not x.is_one or w.numbers.data is None:
         return m.no("input, weights or result are not made of bytes with constant scales")
     if (x.numbers.type.rank or 0) < 2:
@@ -230,16 +257,15 @@ def quantize_matmul(b: Builder, m: Match) -> Value | None:
     if turned:
         weights = Value.constant(np.ascontiguousarray(w.numbers.data.numpy().T), w.numbers.name)
     zeros = w.zero.astype(weights.type.dtype.numpy).reshape(-1) if w.zero.any() else None
-    to = m.end.output.type.dtype
+    last, more = _last(m, unit / end[0], *end, (outs,))
     return b.QuantizedMatMul(
         x.numbers,
         weights,
         x.zero.reshape(()).astype(x.numbers.type.dtype.numpy),
         None if zeros is None else zeros.reshape(()) if zeros.size == 1 else zeros,
         bias,
-        (unit / end[0]).astype(np.float32),
-        np.asarray(end[1]).astype(to.numpy),
-        to=to,
+        *last,
+        **more,
     )
 
 
