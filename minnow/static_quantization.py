@@ -271,8 +271,8 @@ class _Work:
         self.tried += 1
         made = work.quantized()
         names = {v.name: made.names.get(v.name, v.name) for v in work.results if v.type.dtype.is_float}
-        sessions = (work.session(path) for path in (work.path, self.write(made)))
-        found = errors(*sessions, names, self.inputs, bool(work.model.states)).values()
+        floats, integers = work.session(work.path), work.session(self.write(made))
+        found = errors(floats, integers, names, self.inputs, bool(work.model.states)).values()
         return min((e.sqnr_db for e in found if e.sqnr_db is not None), default=float("inf"))
 
     def _keeps(self, made: QuantizedModel, kept: Collection[str]) -> bool:
