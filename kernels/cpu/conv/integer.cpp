@@ -92,7 +92,8 @@ class ConvInteger final : public Kernel {
     const int64_t grain = 1 + 20000 / (plane_ + 1);
     if (!in_place())
       context.pool->parallel_for(x.dim(0) * planes_, grain, [&](int64_t begin, int64_t end, int) {
-        for (int64_t i = begin; i < end; ++i) fill_plane(x, i, zero, image + i * plane_);
+        LongLoop loop;
+        for (int64_t i = begin; i < end; ++i) fill_plane(x, i, zero, loop, image + i * plane_);
       });
     const uint32_t* sums = weights + left_size();
     for (int64_t o = 0; o < outs_; ++o) starts[o] = 0u - static_cast<uint32_t>(zero) * sums[o];
@@ -209,7 +210,7 @@ class ConvInteger final : public Kernel {
   }
 
   // The phases of some channels that share lanes (of one channel for depthwise), padding being zero points.
-  void fill_plane(const Tensor& x, int64_t plane, int32_t zero, uint32_t* to) const {
+  void fill_plane(const Tensor& x, int64_t plane, int32_t zero, LongLoop& loop, uint32_t* to) const {
     constexpr int64_t kPart = 512;
     const int64_t own = integer_steps(channels_), size = in_[0] * in_[1] * in_[2];
     const uint8_t flip = flip_for(x.type.dtype, false);
@@ -235,7 +236,6 @@ class ConvInteger final : public Kernel {
     // Short lines are converted some at a time: they would leave vectors half empty.
     const bool fits = in_[2] % 16 == 0 && stride == 1;
     const int64_t joined = fits ? 1 : std::max<int64_t>(1, kPart / std::max<int64_t>(in_[2], 1));
-    LongLoop loop;
     for (int64_t z = 0; z < in_[0]; ++z) {
       for (int64_t y = 0, held = -1; y < in_[1] && loop.goes_on(16 + in_[2] / 4); ++y) {
         held = held + 1 < joined ? held + 1 : 0;
@@ -404,6 +404,7 @@ class ConvInteger final : public Kernel {
     const auto range = [&](int64_t begin, int64_t end, int worker) {
       uint32_t *column = scratch_space + worker * scratch(), *tile = column + width;
       uint32_t* panel = tile + std::min(kRows, rows) * width;
+      LongLoop loop;
       for (int64_t task = begin; task < end; ++task) {
         const int64_t share = task % shares, part = task / shares % parts, plane = task / shares / parts;
         const int64_t of_group = plane / out_[0], z = plane % out_[0], g = of_group % group_;
@@ -416,7 +417,6 @@ class ConvInteger final : public Kernel {
         }
         // Some channels at a time: their weights stay in the cache for all panels.
         const int64_t limit = std::min(share * some + some, rows);
-        LongLoop loop;
         for (int64_t channel = share * some; channel < limit && loop.goes_on(work_of_block); channel += kRows) {
           const int64_t row = g * rows + channel;
           ByteProduct p;
@@ -514,7 +514,7 @@ class ConvInteger final : public Kernel {
       uint32_t* plane = image + worker * (plane_ + kRoom);
       LongLoop loop;
       for (int64_t task = begin; task < end; ++task) {
-        fill_plane(*context.in[0], task, zero, plane);
+        fill_plane(*context.in[0], task, zero, loop, plane);
         for (int64_t i = 0; i < rows * out_[0]; ++i) {
           const int64_t slice = task * rows * out_[0] + i, o = slice / out_[0] % outs_;
           // Lines of the phase follow each other without a gap: some of them are one line, of which parts are left out.
