@@ -17,7 +17,8 @@ import numpy.typing as npt
 from minnow.convert import Report, convert
 from minnow.metric import metric_of
 from minnow.optimizer.quantize.choice import Rung, moves_of, reasons_of, rungs_of, undone, uniform, widths_after
-from minnow.optimizer.quantize.compress import BRAIN, FLOAT, HALF, Compressor, LayerResult, Recipe, Width
+from minnow.optimizer.quantize.compress import BRAIN, FLOAT, HALF, PRUNED, Compressor, LayerResult, Recipe, Width
+from minnow.optimizer.quantize.prune import MOST_INPUTS, by_output, can_prune, products_of_inputs, pruned
 from minnow.options.quantize import QuantizeOptions, parsed_drop, parsed_size
 from minnow.options.run import RunOptions
 from minnow.options.signature import takes
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.nn import Module
 
-    from minnow.optimizer.quantize.layers import Names
+    from minnow.optimizer.quantize.layers import Layer, Names
     from minnow.options.convert import ConvertOptions
     from minnow.runtime.session import Session
     from minnow.schema.ir import Model
@@ -70,7 +71,7 @@ def quantize(source: str | os.PathLike[str] | ExportedProgram | Module, options:
         UnsupportedError: the model has no weights to quantize.
         The errors of `convert`.
     """
-    if not options.is_calibrated:
+    if not options.is_calibrated or options.prune:
         return convert(source, **_arguments(options))
     from minnow.static_quantization import quantize_calibrated
 
@@ -108,6 +109,7 @@ class Compression:
         samples: random inputs to measure with.
         measure: whether to measure latency and memory.
         required: it is an error if there is nothing to quantize.
+        calibration: has the inputs of a calibration, which show how pruned layers keep their outputs; None without.
     """
 
     recipe: Recipe
@@ -118,6 +120,7 @@ class Compression:
     samples: int = 2
     measure: bool = False
     required: bool = False
+    calibration: QuantizeOptions | None = None
 
     @classmethod
     def of(cls, options: QuantizeOptions) -> Compression:
@@ -125,6 +128,8 @@ class Compression:
         budget = bool(options.max_size or options.max_drop)
         patterns = [options.exclude] if isinstance(options.exclude, str) else list(options.exclude)
         width = WIDTHS[options.weights or ("int2" if budget else "int8")]
+        if options.prune and options.weights is None:
+            width = PRUNED
         recipe = Recipe(
             width=width,
             block=options.block_size(),
@@ -134,6 +139,8 @@ class Compression:
             exclude=tuple(patterns),
             constants=_LEAST_CONSTANT if width == HALF else 0,
             for_mnn=options.target == "mnn",
+            prune=options.prune or "",
+            sparsity=options.sparsity if options.prune else 0.0,
         )
         return cls(
             recipe,
@@ -144,6 +151,7 @@ class Compression:
             options.samples,
             options.measure,
             required=True,
+            calibration=options if options.prune and options.is_calibrated else None,
         )
 
     @property
@@ -178,6 +186,8 @@ class Compression:
         with tempfile.TemporaryDirectory() as folder:
             work = _Work(self, compressor, Path(folder), options, write)
             work.open(runs)
+            if self.calibration is not None:
+                work.fit(self.calibration)
             moments = work.moments() if self.required else {}
             widths = work.chosen(moments) if self.chooses else None
             made, layers = compressor.apply(widths, moments)
@@ -374,7 +384,8 @@ class _Work:
                     hint="allow a larger file or a larger loss, or longer blocks (`--block`), or 16-bit scales",
                 )
         count = most if asked.max_drop is not None else first
-        self.reasons = reasons_of(rungs, moves, count)
+        reasons = reasons_of(rungs, moves, count)
+        self.reasons = {} if compressor.recipe.prune else reasons
         widths = widths_after(compressor, moves[:count])
         if asked.max_size is None or asked.max_drop is not None:
             return widths
@@ -430,6 +441,38 @@ class _Work:
             got = [self._outputs(session, inputs, flattened) for inputs in self.inputs[:_PROBES]]
         near = similarities(self.wanted[:_PROBES], got).values()
         return sum(0.0 if s.sqnr_db is None else 10.0 ** (-s.sqnr_db / 10) for s in near)
+
+    def fit(self, options: QuantizeOptions) -> None:
+        """Prunes the layers of the main graph so that they keep their outputs for the inputs of a calibration."""
+        from minnow.calibration_data import calibration_inputs
+
+        compressor, own = self.compressor, set(self.compressor.model.graph)
+        given = (lambda: iter(self.inputs)) if options.synthetic else calibration_inputs(options, compressor.model)
+        if self.before is None and not self.inputs:
+            raise UsageError("pruned layers cannot be fitted", why="the engine does not run the model")
+        with self._session(self.float_path) as session:
+            for layer in compressor.layers:
+                size = by_output(layer, layer.numbers()).shape[1]
+                if not can_prune(layer) or layer.node not in own or layer.node.input(0).data is not None:
+                    continue
+                recipe = compressor.recipe.of(layer.name)
+                found = None if size > MOST_INPUTS else self._squares(session, layer, given())
+                if found is None or not recipe.prune:
+                    self.reasons[layer.name] = "pruned by magnitude: its inputs were not measured"
+                    continue
+                compressor.fitted[layer.name] = pruned(layer, recipe.prune, recipe.sparsity, found)
+
+    def _squares(self, session: Session, layer: Layer, given: Iterator[Mapping[str, Any]]) -> Array | None:
+        """The mean products of the inputs of a layer, over the inputs of the model."""
+        total, count, name = None, 0, layer.node.input(0).name
+        for inputs in given:
+            if self.compressor.model.states:
+                session.reset()
+            found = products_of_inputs(layer, session.run(inputs, fetch=[name])[name])
+            if found is None:
+                return None
+            total, count = found if total is None else total + found, count + 1
+        return None if total is None else np.asarray(total / count)
 
     def moments(self) -> dict[str, Array]:
         """The mean square of each input channel of the layers in the main graph, over all inputs."""

@@ -95,7 +95,7 @@ _SHOWN = 40
 
 
 def _rows(layers: list[LayerResult]) -> list[str]:
-    header = ("layer", "op", "shape", "weights", "scales", "error", "of output", "before", "after")
+    header = ("layer", "op", "shape", "weights", "scales", "error", "SQNR dB", "of output", "before", "after")
     cells = [header, *(_cells(layer) for layer in layers[:_SHOWN])]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     left = 4
@@ -122,6 +122,7 @@ def _cells(layer: LayerResult) -> tuple[str, ...]:
         weights_text(layer),
         "" if layer.kind != "int" else f"{layer.block or 'channel'}, {layer.scale_bits} bits",
         "" if layer.after == layer.before else f"{layer.error:.2g}",
+        "" if layer.sqnr_db is None else f"{layer.sqnr_db:.1f}",
         "" if layer.output_error is None else f"{layer.output_error:.2g}",
         str(layer.before),
         str(layer.after),
@@ -130,9 +131,10 @@ def _cells(layer: LayerResult) -> tuple[str, ...]:
 
 def weights_text(layer: LayerResult) -> str:
     """The element type of a layer's weights, and how they were quantized."""
+    kept = f", {layer.density:.0%} kept" if layer.density < 1 else ""
     if layer.kind != "int":
-        return layer.kind
-    return f"int{layer.bits} {layer.method}{', symmetric' if layer.symmetric else ''}"
+        return f"{layer.kind}{kept}"
+    return f"int{layer.bits} {layer.method}{', symmetric' if layer.symmetric else ''}{kept}"
 
 
 def totals(done: Quantization) -> list[str]:

@@ -11,6 +11,8 @@ from minnow.schema.errors import UsageError
 
 Weights = Literal["fp16", "bf16", "int8", "int7", "int6", "int5", "int4", "int3", "int2"]
 Method = Literal["rtn", "mse", "hqq"]
+Prune = Literal["magnitude", "block1x4", "block1x8"]
+SPARSITY = 0.7
 
 _UNITS = {"": 1, "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
@@ -44,6 +46,13 @@ class WeightOptions(Options):
         "with most errors small (half-quadratic quantization).",
     )
     scale_bits: int = option(32, "Bits of a scale: 32 or 16.", least=16, most=32)
+    prune: Prune | None = option(
+        None,
+        "Weights that become 0, which the file leaves out: magnitude, the least ones of each layer; block1x4 and "
+        "block1x8, those of 4 or 8 neighbouring output channels for an input together. The others are float32, or "
+        "integers by --weights.",
+    )
+    sparsity: float = option(SPARSITY, "Share of the weights of a layer that become 0.", least=0.6, most=0.99)
     exclude: Any = option(
         (),
         "Layers that stay float: a name or an op, with * and ? for any text and any character.",
@@ -85,6 +94,13 @@ class WeightOptions(Options):
             raise UsageError(
                 "hqq is asymmetric: it chooses the offset", hint="omit `--symmetric`, or use `--method mse`"
             )
+        if not self.prune and self.sparsity != SPARSITY:
+            raise UsageError("sparsity is for prune, which is not given", hint="`--prune magnitude`, for example")
+        if self.prune and (self.weights in ("fp16", "bf16") or self.block_size() or self.method == "hqq"):
+            raise UsageError(
+                "pruned weights are float32, or integers around 0 with a scale for each output channel",
+                hint="omit `--weights fp16`, `--weights bf16`, `--block` and `--method hqq`",
+            )
         if self.max_size:
             parsed_size(self.max_size)
         if self.max_drop:
@@ -122,7 +138,7 @@ class QuantizeOptions(WeightOptions, CalibrationOptions, WrittenOptions, GraphOp
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_calibration()
-        if not self.is_calibrated:
+        if not self.is_calibrated or self.prune:
             return
         other = {"weights": self.weights not in (None, "int8"), "block": self.block_size(), "max_size": self.max_size}
         if wrong := [name for name, is_set in other.items() if is_set]:

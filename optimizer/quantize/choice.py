@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from minnow.optimizer.quantize.compress import BRAIN, FLOAT, HALF, Compressor, Width
+from minnow.optimizer.quantize.compress import BRAIN, FLOAT, HALF, PRUNED, Compressor, Width
 from minnow.optimizer.quantize.sensitivity import output_error
 
 Array = npt.NDArray[Any]
@@ -74,10 +74,12 @@ def rungs_of(compressor: Compressor, least: int, moments: Mapping[str, Array]) -
         moments: the mean square of each input channel, by the name of the layer, where it is known.
     """
     found = {}
+    # A layer that is pruned is so at one sparsity: it is, or it is not.
+    widths = (FLOAT, compressor.recipe.width) if compressor.recipe.prune else LADDER
     for layer in compressor.layers:
         ladder: list[Rung] = []
         want = layer.numbers()
-        for width in LADDER:
+        for width in widths:
             if 0 < width < least:
                 continue
             size = compressor.bytes(layer, width)
@@ -149,4 +151,4 @@ def _reason(now: Rung, move: Move | None) -> str:
 
 def width_text(width: Width) -> str:
     """A width in words."""
-    return {FLOAT: "float32", HALF: "fp16", BRAIN: "bf16"}.get(width, f"int{width}")
+    return {FLOAT: "float32", HALF: "fp16", BRAIN: "bf16", PRUNED: "pruned float32"}.get(width, f"int{width}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -25,21 +26,23 @@ from minnow.optimizer.quantize.layers import (
     matrix_of_known,
     names_of,
 )
+from minnow.optimizer.quantize.prune import Prune, can_prune, pruned
 from minnow.optimizer.quantize.sensitivity import in_groups, output_error, relative
 from minnow.optimizer.rewrite import apply_groups, rules
 from minnow.optimizer.rewrite.trace import Trace
-from minnow.schema.ir import Blob, DType, Graph, Model, QuantizedBlob, RoundedBlob, Value
+from minnow.schema.ir import Blob, DType, Graph, Model, QuantizedBlob, RoundedBlob, SparseBlob, Value
 from minnow.schema.ir.compressed import stored_bytes
 from minnow.schema.ir.graph import RET
 from minnow.schema.ops import Builder, Trait, get
 
 Array = npt.NDArray[Any]
-Width = Literal[0, 2, 3, 4, 5, 6, 7, 8, 16, -16]
-"""Bits of a weight: 16 is float16, -16 bfloat16, 0 the float that it is."""
+Width = Literal[0, 2, 3, 4, 5, 6, 7, 8, 16, -16, 32]
+"""Bits of a weight: 16 is float16, -16 bfloat16, 0 the float that it is, 32 a float32 that is 0 if it is pruned."""
 
 FLOAT: Width = 0
 HALF: Width = 16
 BRAIN: Width = -16
+PRUNED: Width = 32
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Recipe:
         products, others: whether matrix products with a constant, and tables and all others, are among the layers.
         constants: other constants of so many elements are stored in float16, too; 0: none.
         for_mnn: files of the target `mnn`.
+        prune: which weights become 0 together; "": none do.
+        sparsity: the share of the weights of a layer that become 0.
         layers: for single layers by name what differs: fields of this class.
     """
 
@@ -71,6 +76,8 @@ class Recipe:
     others: bool = True
     constants: int = 0
     for_mnn: bool = True
+    prune: Prune | Literal[""] = ""
+    sparsity: float = 0.0
     layers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def of(self, name: str) -> Recipe:
@@ -97,6 +104,8 @@ class LayerResult:
         output_error: the same of the layer's output, if its input channels were independent; None if it was not run.
         before, after: bytes of the weights, with their scales.
         why: the reason for the choice, or for what was not done.
+        density: the share of the weights that are not 0, where the layer was pruned; else 1.
+        sqnr_db: power of the weights divided by that of their error, in dB; None without an error.
     """
 
     name: str
@@ -114,6 +123,8 @@ class LayerResult:
     before: int = 0
     after: int = 0
     why: str = ""
+    density: float = 1.0
+    sqnr_db: float | None = None
 
 
 class Compressor:
@@ -127,6 +138,7 @@ class Compressor:
     Attributes:
         layers: those that are not left out, in order.
         kept: why other layers stay float, by name.
+        fitted: weights of layers that were pruned with the help of their inputs, by name, in the order of their groups.
     """
 
     def __init__(self, model: Model, recipe: Recipe, names: Names = MappingProxyType({})) -> None:
@@ -137,7 +149,8 @@ class Compressor:
         self.kept: dict[str, str] = {}
         self.layers: list[Layer] = []
         self._all = layers_of(self.model.graph)
-        self._made: dict[tuple[Any, ...], QuantizedBlob | None] = {}
+        self._made: dict[tuple[Any, ...], QuantizedBlob | SparseBlob | None] = {}
+        self.fitted: dict[str, Array] = {}
         self.unused = tuple(p for p in recipe.exclude if not any(matches(layer, p) for layer in self._all))
         self._resolve(names)
         for layer in self._all:
@@ -161,6 +174,8 @@ class Compressor:
             return "a product with a constant that is no convolution"
         if layer.form in ("table", "expanded") and not recipe.others:
             return "the format compresses the weights of convolutions only"
+        if recipe.of(layer.name).width == PRUNED and not can_prune(layer):
+            return "only convolutions of several channels and products with a constant are pruned"
         if layer.form == "expanded" and not is_operand(layer):
             return "the format has its weights in another order, as float constants"
         if not np.isfinite(layer.numbers()).all():
@@ -179,19 +194,40 @@ class Compressor:
             if width == HALF and float(np.abs(layer.numbers()).max(initial=0)) > HALF_MOST:
                 return None
             return RoundedBlob(layer.value.data, DType.F16 if width == HALF else DType.BF16)
+        if width == PRUNED:
+            key: tuple[Any, ...] = (layer.name, PRUNED)
+            if key not in self._made:
+                self._made[key] = self._sparse(layer)
+            return self._made[key]
         bits = layer.widths(int(width))
         order = (layer.form, layer.turned, layer.groups(own.block))
         key = (id(layer.value.data), order, bits, own.symmetric, own.method, own.half_scales)
+        if own.prune:
+            key = (layer.name, *key)  # each layer has weights of its own
         if key not in self._made:
             self._made[key] = self._quantized(layer, bits, own)
         return self._made[key]
 
+    def _sparse(self, layer: Layer) -> SparseBlob | None:
+        one_group = int(layer.node.attrs.get("group", 1)) == 1  # MNN's runtime reads lists of others wrongly
+        made = SparseBlob(self._pruned(layer)) if can_prune(layer) and one_group else None
+        return made if made is not None and made.packed_bytes < layer.float_bytes else None
+
+    def _pruned(self, layer: Layer) -> Array:
+        """The weights of a layer, in the order of their groups, and 0 where they are pruned."""
+        own = self.recipe.of(layer.name)
+        if not own.prune or not can_prune(layer):
+            return layer.numbers()
+        found = self.fitted.get(layer.name)
+        return pruned(layer, own.prune, own.sparsity) if found is None else found
+
     def _quantized(self, layer: Layer, bits: int, own: Recipe) -> QuantizedBlob | None:
-        rows = layer.numbers().reshape(layer.groups(own.block))
-        half = own.half_scales and fits_half(rows, bits, own.symmetric)
-        symmetric = own.symmetric and own.method != "hqq"
+        rows = self._pruned(layer).reshape(layer.groups(own.block))
+        # Only integers around 0 have 0 itself.
+        symmetric = (own.symmetric or bool(own.prune)) and own.method != "hqq"
+        half = own.half_scales and fits_half(rows, bits, symmetric)
         found = quantized(rows, bits, symmetric, half, own.method)
-        made = QuantizedBlob(found.codes, bits, found.scale, found.low, layer.stored_shape)
+        made = QuantizedBlob(found.codes, bits, found.scale, found.low, layer.stored_shape, bool(own.prune))
         return made if made.packed_bytes < layer.float_bytes else None
 
     def bytes(self, layer: Layer, width: Width) -> int:
@@ -204,7 +240,7 @@ class Compressor:
         made = self.blob(layer, width)
         if made is None:
             return layer.numbers()
-        return made.numpy() if isinstance(made, QuantizedBlob) else in_groups(layer, made.numpy())
+        return made.numpy() if isinstance(made, (QuantizedBlob, SparseBlob)) else in_groups(layer, made.numpy())
 
     def apply(
         self, widths: Mapping[str, Width] | None = None, moments: Mapping[str, Array] = MappingProxyType({})
@@ -232,6 +268,10 @@ class Compressor:
     def _put(self, layer: Layer, made: Blob) -> None:
         node, name = layer.node, layer.value.name
         assert node.graph is not None
+        if isinstance(made, SparseBlob) and layer.form == "product":
+            weights: Blob = SparseBlob(made.numpy().reshape(*made.shape, 1, 1))
+            to_convolution(node, matrix_of_known(node), weights, self.recipe.for_mnn)
+            return
         if not isinstance(made, QuantizedBlob) or layer.form == "stream":
             node.set_input(layer.operand, Value.constant(made, name))
             return
@@ -266,10 +306,16 @@ class Compressor:
         result.after = stored_bytes(made)
         want, got = layer.numbers(), self.numbers(layer, width)
         result.error = relative(want, got)
+        result.sqnr_db = -20 * math.log10(result.error) if result.error > 0 else None
+        if own.prune and can_prune(layer):
+            result.density = float(np.count_nonzero(got)) / got.size
         if moment is not None:
             result.output_error = output_error(layer, want, got, moment)
         if isinstance(made, RoundedBlob):
             result.bits, result.kind = 16, made.stored.value
+            return result
+        if isinstance(made, SparseBlob):
+            result.kind, result.bits, result.form = "f32", 32, FORMS[layer.form]
             return result
         assert isinstance(made, QuantizedBlob)
         wanted_block = own.block
@@ -298,6 +344,8 @@ def _as(b: Builder, value: Value, dtype: DType) -> Value:
 def _why_float(width: Width) -> str:
     if width == FLOAT:
         return ""
+    if width == PRUNED:
+        return "the format has no form without zeros for it that is smaller"
     if width == HALF:
         return "float16 does not have its largest weight"
     return "not smaller with its scales"
@@ -314,7 +362,11 @@ def _round_constants(graph: Graph, least: int) -> None:
     for part in graph.walk():
         for value in part.constants():
             blob = value.data
-            if blob is None or isinstance(blob, (RoundedBlob, QuantizedBlob)) or not _may_round(value, least):
+            if (
+                blob is None
+                or isinstance(blob, (RoundedBlob, QuantizedBlob, SparseBlob))
+                or not _may_round(value, least)
+            ):
                 continue
             if id(blob) not in made:
                 size = np.abs(np.asarray(blob.numpy(), np.float32))

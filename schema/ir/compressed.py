@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from minnow.schema.ir.blob import Array, Blob, Described, nbytes
@@ -30,6 +32,28 @@ class RoundedBlob(Described):
         return self.rounded().astype(np.float32)
 
 
+class SparseBlob(Described):
+    """Numbers of float32 that are mostly zeros, which a file does not have.
+
+    Args:
+        numbers: all of them, in f32.
+    """
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self, numbers: Array) -> None:
+        super().__init__(DType.F32, tuple(numbers.shape))
+        self._numbers = numbers
+
+    def numpy(self) -> Array:
+        return self._numbers
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of the numbers that are not 0, and of their places."""
+        return 8 * int(np.count_nonzero(self._numbers))
+
+
 class QuantizedBlob(Described):
     """Numbers of float32 as small integers, with a scale for each group of neighbours: code * scale + low.
 
@@ -39,13 +63,23 @@ class QuantizedBlob(Described):
         scale: [groups] in f32 or f16.
         low: the number that code 0 stands for, of the shape and type of `scale`; None: -2^(bits - 1) * scale.
         shape: of the numbers.
+        is_sparse: a file lists the codes that do not stand for 0, if that is smaller; only without `low`.
     """
 
-    __slots__ = ("bits", "codes", "low", "scale")
+    __slots__ = ("bits", "codes", "is_sparse", "low", "scale")
 
-    def __init__(self, codes: Array, bits: int, scale: Array, low: Array | None, shape: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        codes: Array,
+        bits: int,
+        scale: Array,
+        low: Array | None,
+        shape: tuple[int, ...],
+        is_sparse: bool = False,
+    ) -> None:
         super().__init__(DType.F32, shape)
         self.codes, self.bits, self.scale, self.low = codes, bits, scale, low
+        self.is_sparse = is_sparse and low is None and listed_bytes(codes, bits) < -(-codes.size * bits // 8)
 
     def numpy(self) -> Array:
         scale = self.scale.astype(np.float32)[:, None]
@@ -59,14 +93,66 @@ class QuantizedBlob(Described):
     def packed_bytes(self) -> int:
         """Bytes of the codes side by side, and of what belongs to the groups."""
         scales = self.scale.nbytes * (1 if self.low is None else 2)
-        return -(-self.codes.size * self.bits // 8) + scales
+        codes = listed_bytes(self.codes, self.bits) if self.is_sparse else -(-self.codes.size * self.bits // 8)
+        return codes + scales
 
 
 def stored_bytes(blob: Blob) -> int:
     """Bytes that the numbers of a constant take in a file, without loading them."""
-    if isinstance(blob, QuantizedBlob):
+    if isinstance(blob, (QuantizedBlob, SparseBlob)):
         return blob.packed_bytes
     return nbytes(blob) // 2 if isinstance(blob, RoundedBlob) else nbytes(blob)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Codes that are not that of 0: each with its distance from the one before, the first from the first number.
+
+    Where a distance is too long for `step_bits`, codes of 0 stand between.
+    """
+
+    steps: Array
+    step_bits: int
+    codes: Array
+
+
+_STEP_BITS = range(2, 9)
+
+
+def _distances(codes: Array, bits: int) -> tuple[Array, Array]:
+    """The places of the codes that are not that of 0, and the distances between; one code at least."""
+    places = np.flatnonzero(codes.reshape(-1) != 1 << (bits - 1))
+    places = places if places.size else np.zeros(1, np.intp)
+    return places, np.diff(places, prepend=0)
+
+
+def _between(distances: Array, step_bits: int) -> Array:
+    """How many codes of 0 must stand before each listed code."""
+    return np.asarray(np.maximum(distances - 1, 0) // ((1 << step_bits) - 1))
+
+
+def _listed_size(distances: Array, bits: int) -> tuple[int, int]:
+    """The least bytes of steps and codes, and the bits of a step for them."""
+    counts = {s: distances.size + int(_between(distances, s).sum()) for s in _STEP_BITS}
+    return min((-(-n * s // 8) + -(-n * bits // 8), s) for s, n in counts.items())
+
+
+def listed_bytes(codes: Array, bits: int) -> int:
+    """Bytes of codes where those of 0 are left out, with the distances between the others."""
+    return _listed_size(_distances(codes, bits)[1], bits)[0]
+
+
+def listed(blob: QuantizedBlob) -> Listed:
+    """The codes of numbers that are mostly 0."""
+    places, distances = _distances(blob.codes, blob.bits)
+    step_bits = _listed_size(distances, blob.bits)[1]
+    between, most = _between(distances, step_bits), (1 << step_bits) - 1
+    ends = np.cumsum(between + 1) - 1
+    steps = np.full(int(ends[-1]) + 1, most, np.uint8)
+    steps[ends] = distances - between * most
+    codes = np.full(steps.size, 1 << (blob.bits - 1), np.uint8)
+    codes[ends] = blob.codes.reshape(-1)[places]
+    return Listed(steps, step_bits, codes)
 
 
 def pack(codes: Array, bits: int) -> bytes:

@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from minnow.schema.mnn.form import FileForm, Net, array_of, ops
+from minnow.schema.ops.sparse_weights import without_zeros
 
 # The types of ops with the table Convolution2D whose weights the format can compress.
 _KINDS = ("Convolution", "ConvolutionDepthwise", "Deconvolution", "DeconvolutionDepthwise")
 
+
 _SPARSE_SHARE = 0.6
-"""A convolution is stored without zeros if more than this share of its weights are zeros, as by MNN's converter. Forms
-for zeros of several output channels at the same places end its runtime, if weights were not made for them."""
+"""A convolution is stored without zeros if more than this share of its weights are zeros, as by MNN's converter."""
 
 
 def _layers(net: Net) -> Iterator[tuple[Net, npt.NDArray[Any]]]:
@@ -33,15 +34,13 @@ def _layers(net: Net) -> Iterator[tuple[Net, npt.NDArray[Any]]]:
 def sparse(net: Net, form: FileForm) -> None:
     """Stores the places and values of the weights that are not 0, for layers with enough zeros."""
     for main, weight in _layers(net):
-        places = np.flatnonzero(weight).astype(np.uint32)
-        if places.size >= (1 - _SPARSE_SHARE) * weight.size:
-            continue
-        del main["weight"]
-        main["quanParameter"] = {
-            "type": 0,
-            "alpha": weight[places],
-            "index": places,
-            "weightSize": weight.size,
-        }
-        counts = {"NNZElement": places.size, "blockNumber": places.size, "sparseBlockKernel": 1, "sparseBlockOC": 1}
-        main["sparseParameter"] = {"args": [{"key": key, "i": count} for key, count in sorted(counts.items())]}
+        zeros = weight.size - np.count_nonzero(weight)
+        if zeros > _SPARSE_SHARE * weight.size and _is_one_group(main):
+            del main["weight"]
+            main |= without_zeros(weight)
+
+
+def _is_one_group(main: Net) -> bool:
+    """Whether the kernels see all inputs: MNN's runtime reads lists of weights of several groups wrongly."""
+    common = main.get("common") or {}
+    return int(common.get("group", 1)) <= 1

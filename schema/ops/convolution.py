@@ -9,11 +9,22 @@ from typing import Any
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import UNKNOWN, DType, LazyBlob, Node, PackedBlob, QuantizedBlob, RoundedBlob, TensorType
+from minnow.schema.ir import (
+    UNKNOWN,
+    DType,
+    LazyBlob,
+    Node,
+    PackedBlob,
+    QuantizedBlob,
+    RoundedBlob,
+    SparseBlob,
+    TensorType,
+)
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.ir.compressed import pack
 from minnow.schema.ops import window
 from minnow.schema.ops.epilogue import RESIDUAL, Activation, finish, finished, finished_cases
+from minnow.schema.ops.sparse_weights import listed_stream, without_zeros
 from minnow.schema.ops.window import Array, AutoPad
 from minnow.schema.registry.dimension import agree
 from minnow.schema.registry.encoding import bound
@@ -233,6 +244,8 @@ def _encode(node: Node, transposed: bool) -> WireOp | None:
         main["quanParameter"] = _packed(weights)
     elif isinstance(weights, QuantizedBlob):
         main["quanParameter"] = _quantized(weights)
+    elif isinstance(weights, SparseBlob):
+        main |= without_zeros(weights.numpy())
     elif isinstance(weights, RoundedBlob):
         main["quanParameter"] = {"type": 3, "buffer": _halves(weights), "quantScale": 1.0}
     elif weights.dtype is DType.F16:
@@ -280,7 +293,8 @@ def _halves(blob: RoundedBlob) -> LazyBlob:
 
 
 def _quantized(blob: QuantizedBlob) -> dict[str, Any]:
-    """The first kind of compressed weights: shape, a table of all integers, and the codes, which are places in it."""
+    """The first kind of compressed weights: shape, a table of all integers, and the codes, which are places in it; or
+    the second kind, which lists codes."""
     bits, half = blob.bits, 1 << (blob.bits - 1)
     wide = max(blob.codes.shape) > 0xFFFF
     head = bytes([2]) + np.array(blob.codes.shape, "<u4" if wide else "<u2").tobytes()
@@ -289,11 +303,12 @@ def _quantized(blob: QuantizedBlob) -> dict[str, Any]:
     def stream() -> Array:
         return np.frombuffer(head + pack(blob.codes, bits), np.int8)
 
+    buffer = LazyBlob(stream, DType.I8, (len(head) + -(-blob.codes.size * bits // 8),))
     symmetric = blob.low is None
     alpha = blob.scale if blob.low is None else np.stack([blob.low, blob.scale], 1).reshape(-1)
     quantized: dict[str, Any] = {
-        "type": 1,
-        "buffer": LazyBlob(stream, DType.I8, (len(head) + -(-blob.codes.size * bits // 8),)),
+        "type": 2 if blob.is_sparse else 1,
+        "buffer": np.frombuffer(listed_stream(blob), np.int8) if blob.is_sparse else buffer,
         "aMaxOrBits": bits,
         "aMin": 0 if symmetric else -half,
         "readType": 0 if symmetric else len(blob.codes),

@@ -1,0 +1,135 @@
+"""Which weights of a layer become 0, and how the others make up for it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from minnow.optimizer.quantize.layers import Layer
+
+Array = npt.NDArray[Any]
+Prune = Literal["magnitude", "block1x4", "block1x8"]
+
+BLOCKS: dict[Prune, int] = {"magnitude": 1, "block1x4": 4, "block1x8": 8}
+"""Neighbouring output channels whose weights for an input become 0 together."""
+
+MOST_INPUTS = 4096
+"""Inputs of an output for which the others make up; the matrix that it takes has the square of it."""
+
+_COLUMNS = 128
+_DAMPING = 0.01
+
+
+def can_prune(layer: Layer) -> bool:
+    """Whether a file can have the layer's weights without zeros; depthwise layers have too few to do without some."""
+    one = layer.node.op == "Conv" and layer.shape[1] == 1 and int(layer.node.attrs.get("group", 1)) > 1
+    turned = layer.node.op == "ConvTranspose" and layer.shape[1] == 1 and int(layer.node.attrs.get("group", 1)) > 1
+    return layer.form in ("stream", "product") and not one and not turned
+
+
+def by_output(layer: Layer, numbers: Array) -> Array:
+    """Weights in the order of their groups as a matrix with a row for each output channel (of a group)."""
+    turned = np.moveaxis(numbers, 1, 0) if layer.node.op == "ConvTranspose" else numbers
+    return turned.reshape(len(turned), -1)
+
+
+def _from_outputs(layer: Layer, matrix: Array) -> Array:
+    shape = layer.stored_shape
+    if layer.node.op != "ConvTranspose":
+        return np.ascontiguousarray(matrix.reshape(shape))
+    return np.ascontiguousarray(np.moveaxis(matrix.reshape(shape[1], shape[0], *shape[2:]), 0, 1))
+
+
+def pruned(layer: Layer, prune: Prune, sparsity: float, squares: Array | None = None) -> Array:
+    """The weights of a layer with the least ones 0, in f32 in the order of their groups.
+
+    Args:
+        layer: the layer.
+        prune: which weights become 0 together.
+        sparsity: the share of the weights that become 0.
+        squares: [inputs, inputs], the mean products of the inputs of an output: the other weights make up for those
+            that become 0, one input after the other (the method of SparseGPT). None: they stay as they are.
+    """
+    matrix = by_output(layer, layer.numbers())
+    if squares is None:
+        made = np.where(_kept(np.square(matrix, dtype=np.float64), BLOCKS[prune], sparsity), matrix, np.float32(0))
+    else:
+        made = _fitted(matrix, BLOCKS[prune], sparsity, squares)
+    return _from_outputs(layer, made)
+
+
+def _kept(scores: Array, block: int, sparsity: float) -> Array:
+    """Which weights stay: those of the blocks with the largest mean score. Of equal blocks the later ones stay."""
+    rows, columns = scores.shape
+    starts = np.arange(0, rows, block)
+    sizes = np.diff(np.append(starts, rows))
+    sums = np.add.reduceat(scores, starts, axis=0) / sizes[:, None]
+    order = np.argsort(sums, axis=None, kind="stable")
+    taken = np.cumsum(np.broadcast_to(sizes[:, None], sums.shape).reshape(-1)[order])
+    count = 1 + int(np.searchsorted(taken, sparsity * rows * columns - 1e-6))
+    kept = np.ones(sums.size, bool)
+    kept[order[:count]] = False
+    return np.repeat(kept.reshape(sums.shape), sizes, axis=0)
+
+
+def _fitted(matrix: Array, block: int, sparsity: float, squares: Array) -> Array:
+    """The weights after each input that becomes 0 has moved its share to the inputs behind it."""
+    inverse = _inverse_factor(squares)
+    rest = matrix.astype(np.float64)
+    columns = rest.shape[1]
+    for begin in range(0, columns, _COLUMNS):
+        end = min(begin + _COLUMNS, columns)
+        scale = np.diag(inverse)[begin:end]
+        keep = _kept(np.square(rest[:, begin:end] / scale), block, sparsity)
+        errors = np.zeros((len(rest), end - begin))
+        for i in range(begin, end):
+            gone = np.where(keep[:, i - begin], 0.0, rest[:, i])
+            errors[:, i - begin] = gone / inverse[i, i]
+            rest[:, i:end] -= errors[:, i - begin, None] * inverse[i, i:end]
+            rest[~keep[:, i - begin], i] = 0.0
+        rest[:, end:] -= errors @ inverse[begin:end, end:]
+    return rest.astype(np.float32)
+
+
+def _inverse_factor(squares: Array) -> Array:
+    """The upper triangular U with U^T U the inverse of the matrix, which is made regular where it is not."""
+    size = len(squares)
+    mean = float(np.mean(np.diag(squares)))
+    damped = squares + (_DAMPING * mean if mean > 0 else 1.0) * np.eye(size)
+    return np.asarray(np.linalg.cholesky(np.linalg.inv(damped)).T)
+
+
+def products_of_inputs(layer: Layer, x: Array) -> Array | None:
+    """The sum of the products of the inputs of an output, and how often they are: [inputs, inputs], divided by that.
+
+    Args:
+        layer: of one group, not transposed; others have none.
+        x: input of the layer, [..., inputs] for a product, [batch, channels, height, width] for a convolution.
+    """
+    node = layer.node
+    x = np.asarray(x, np.float64)
+    if layer.form == "product":
+        rows = x.reshape(-1, layer.stored_shape[1])
+    elif node.op == "Conv" and int(node.attrs.get("group", 1)) == 1 and x.ndim == 4:
+        rows = _patches(layer, x)
+    else:
+        return None
+    return None if not len(rows) or not np.isfinite(rows).all() else rows.T @ rows / len(rows)
+
+
+def _patches(layer: Layer, x: Array) -> Array:
+    """What each place of a convolution's output reads: [places, channels * height * width of the kernel]."""
+    attrs = layer.node.attrs
+    kernel, strides, dilations = layer.shape[2:], attrs["strides"], attrs["dilations"]
+    reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
+    if attrs.get("auto_pad"):
+        total = [max((-(-n // s) - 1) * s + r - n, 0) for n, s, r in zip(x.shape[2:], strides, reach, strict=True)]
+        pads = [t // 2 for t in total] + [t - t // 2 for t in total]
+    else:
+        pads = list(attrs["pads"])
+    padded = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, reach, axis=(2, 3))
+    taken = windows[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
+    return np.asarray(taken.transpose(0, 2, 3, 1, 4, 5).reshape(-1, x.shape[1] * kernel[0] * kernel[1]))
