@@ -450,28 +450,40 @@ class _Work:
         given = (lambda: iter(self.inputs)) if options.synthetic else calibration_inputs(options, compressor.model)
         if self.before is None and not self.inputs:
             raise UsageError("pruned layers cannot be fitted", why="the engine does not run the model")
-        with self._session(self.float_path) as session:
-            for layer in compressor.layers:
-                size = by_output(layer, layer.numbers()).shape[1]
-                if not can_prune(layer) or layer.node not in own or layer.node.input(0).data is not None:
-                    continue
-                recipe = compressor.recipe.of(layer.name)
-                found = None if size > MOST_INPUTS else self._squares(session, layer, given())
-                if found is None or not recipe.prune:
-                    self.reasons[layer.name] = "pruned by magnitude: its inputs were not measured"
-                    continue
-                compressor.fitted[layer.name] = pruned(layer, recipe.prune, recipe.sparsity, found)
-
-    def _squares(self, session: Session, layer: Layer, given: Iterator[Mapping[str, Any]]) -> Array | None:
-        """The mean products of the inputs of a layer, over the inputs of the model."""
-        total, count, name = None, 0, layer.node.input(0).name
-        for inputs in given:
-            if self.compressor.model.states:
-                session.reset()
-            found = products_of_inputs(layer, session.run(inputs, fetch=[name])[name])
+        path = self.folder / "fitted.mnn"
+        widths = dict.fromkeys((layer.name for layer in compressor.layers), FLOAT)
+        for layer in compressor.layers:
+            recipe = compressor.recipe.of(layer.name)
+            if not recipe.prune or not can_prune(layer):
+                continue
+            found = None
+            is_seen = layer.node in own and layer.node.input(0).data is None
+            if is_seen and by_output(layer, layer.numbers()).shape[1] <= MOST_INPUTS:
+                # The inputs of a layer are those behind pruned layers: it makes up for these, too.
+                self.write(compressor.apply(widths)[0], path)
+                found = self._squares(path, layer, given())
             if found is None:
-                return None
-            total, count = found if total is None else total + found, count + 1
+                self.reasons[layer.name] = "pruned without its inputs, which were not measured"
+            else:
+                compressor.fitted[layer.name] = pruned(layer, recipe.prune, recipe.sparsity, found)
+            widths[layer.name] = recipe.width
+
+    def _squares(self, path: Path, layer: Layer, given: Iterator[Mapping[str, Any]]) -> Array | None:
+        """The mean products of the inputs of a layer in a file, over the inputs of the model; None if it has none."""
+        total, count, name = None, 0, layer.node.input(0).name
+        with self._session(path) as session:
+            for inputs in given:
+                if self.compressor.model.states:
+                    session.reset()
+                try:
+                    x = session.run(inputs, fetch=[name])[name]
+                except UsageError as e:
+                    _log.debug("the input of a layer is not there: %s", e)
+                    return None
+                found = products_of_inputs(layer, x)
+                if found is None:
+                    return None
+                total, count = found if total is None else total + found, count + 1
         return None if total is None else np.asarray(total / count)
 
     def moments(self) -> dict[str, Array]:

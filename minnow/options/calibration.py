@@ -22,7 +22,7 @@ class CalibrationOptions(Options):
         "",
         "Typical inputs: a folder of pictures, .npy or .npz files, one such file, a function of your own that gives "
         "them (its code is run), or the .json file of MNN's mnnquant, whose keys stand for flags. Layers then compute "
-        "with integers of 8 bits, whose ranges these inputs show.",
+        "with integers of 8 bits, whose ranges these inputs show. With --prune they show how to keep outputs instead.",
         metavar="FOLDER|FILE|FILE.py:FUNCTION",
         python="Or what can be iterated over and gives arrays by name, or arrays for a model with one input.",
     )

@@ -102,21 +102,27 @@ def _inverse_factor(squares: Array) -> Array:
 
 
 def products_of_inputs(layer: Layer, x: Array) -> Array | None:
-    """The sum of the products of the inputs of an output, and how often they are: [inputs, inputs], divided by that.
+    """The mean products of the inputs of an output, [inputs, inputs]; None for layers in groups and transposed ones,
+    and if inputs are not finite.
 
     Args:
-        layer: of one group, not transposed; others have none.
+        layer: the layer.
         x: input of the layer, [..., inputs] for a product, [batch, channels, height, width] for a convolution.
     """
     node = layer.node
-    x = np.asarray(x, np.float64)
+    inputs = by_output(layer, layer.numbers()).shape[1]
     if layer.form == "product":
-        rows = x.reshape(-1, layer.stored_shape[1])
+        parts = iter([x.reshape(-1, inputs)])
     elif node.op == "Conv" and int(node.attrs.get("group", 1)) == 1 and x.ndim == 4:
-        rows = _patches(layer, x)
+        parts = (_patches(layer, x[i : i + 1]) for i in range(len(x)))  # an image at a time: a pixel is in many patches
     else:
         return None
-    return None if not len(rows) or not np.isfinite(rows).all() else rows.T @ rows / len(rows)
+    total, count = np.zeros((inputs, inputs)), 0
+    for part in parts:
+        rows = part.astype(np.float64)
+        total += rows.T @ rows
+        count += len(rows)
+    return total / count if count and np.isfinite(total).all() else None
 
 
 def _patches(layer: Layer, x: Array) -> Array:

@@ -138,6 +138,50 @@ def test_nothing_to_quantize_is_said(tmp_path: Path, capsys: Any) -> None:
     assert "no float weights to quantize" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("flags", "share"), [((), 0.85), (("--weights", "int8"), 0.4)])
+def test_pruned_weights_are_not_in_the_file(
+    flags: tuple[str, ...], share: float, network: Path, tmp_path: Path, capsys: Any
+) -> None:
+    asked = ("--prune", "block1x4", "--sparsity", "0.75", "--format", "json", *flags)
+    assert quantize(network, tmp_path / "p.mnn", *asked) == 0
+    done = reported(capsys)["quantization"]
+    rows = [r for r in done["layers"] if r["density"] < 1]
+    assert rows
+    for row in rows:
+        assert row["density"] < 0.27
+        assert row["after"] < 0.6 * row["before"]
+        assert row["sqnr_db"] == pytest.approx(-20 * np.log10(row["error"]))
+    assert done["after_bytes"] == (tmp_path / "p.mnn").stat().st_size < share * done["before_bytes"]
+    assert quantize(network, tmp_path / "text.mnn", *asked[:4], *flags) == 0
+    assert "% kept" in capsys.readouterr().out
+    assert run_cli(["verify", str(network), str(tmp_path / "p.mnn")]) == 0
+
+
+def test_layers_are_pruned_within_the_loss(network: Path, tmp_path: Path, capsys: Any) -> None:
+    kept = []
+    for limit in (5, 0):
+        asked = ("--prune", "magnitude", "--sparsity", "0.6", "--samples", "2", "--max-drop", f"{limit}%")
+        assert quantize(network, tmp_path / "p.mnn", *asked, "--format", "json") == 0
+        done = reported(capsys)["quantization"]
+        assert done["before_score"] - done["score"] <= limit / 100 * done["before_score"]
+        kept.append(sum(r["density"] * r["before"] for r in done["layers"]))
+    assert kept[0] < kept[1]
+
+
+def test_a_pruned_file_may_have_its_weights_beside_it(network: Path, tmp_path: Path) -> None:
+    assert quantize(network, tmp_path / "p.mnn", "--prune", "magnitude") == 0
+    beside = tmp_path / "beside.mnn"
+    flags = ("-f", "MNN", "--modelFile", str(tmp_path / "p.mnn"), "--MNNModel", str(beside), "--saveExternalData")
+    assert run_cli(list(flags)) == 0
+    x = {
+        n: np.ones([d if isinstance(d, int) else 2 for d in t.shape], np.float32)
+        for n, t in minnow.load(tmp_path / "p.mnn").inputs.items()
+    }
+    want, got = (minnow.load(p).run(x) for p in (tmp_path / "p.mnn", beside))
+    for name, array in want.items():
+        np.testing.assert_allclose(got[name], array, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
@@ -148,6 +192,10 @@ def test_nothing_to_quantize_is_said(tmp_path: Path, capsys: Any) -> None:
         (("--max-drop", "much"), "0.5%"),
         (("--max-size", "1MB", "--weights", "fp16"), "int4"),
         (("--metric", "m.py:f"), "--max-drop"),
+        (("--sparsity", "0.8"), "--prune"),
+        (("--prune", "magnitude", "--sparsity", "0.3"), "0.6"),
+        (("--prune", "magnitude", "--weights", "fp16"), "omit"),
+        (("--prune", "magnitude", "--block", "32"), "omit"),
         (("--max-drop", "1%", "--metric", "absent.py:f"), "FILE.py:FUNCTION"),
     ],
 )

@@ -231,17 +231,23 @@ Status read_alpha(const wire::IDSTQuan& quan, Bytes bytes, bool half, int64_t ro
   return ok();
 }
 
-Status read_sparse_floats(const wire::IDSTQuan& quan, const TensorType& type, std::shared_ptr<Constant>* out) {
-  const auto* index = quan.index();
-  const auto* alpha = quan.alpha();
-  if (index == nullptr || alpha == nullptr || index->size() != alpha->size())
+// `index` has places, `alpha` the numbers there; both are parts of `file`.
+Status read_sparse_floats(Bytes index, Bytes alpha, const TensorType& type, std::shared_ptr<const MappedFile> file,
+                          std::shared_ptr<Constant>* out) {
+  if (index.data == nullptr || index.size % 4 != 0 || index.size != alpha.size)
     return fail(Code::kFormat, "its sparse weights have no place or no value");
-  for (uint32_t i : *index)
-    if (i >= static_cast<uint64_t>(type.count())) return fail(Code::kFormat, "a sparse weight is out of range");
-  const auto decode = [index, alpha, n = type.count()](void* to) {
+  const auto place = [index](int64_t i) {
+    uint32_t at;
+    std::memcpy(&at, index.data + 4 * i, 4);
+    return static_cast<int64_t>(at);
+  };
+  const int64_t listed = index.size / 4;
+  for (int64_t i = 0; i < listed; ++i)
+    if (place(i) >= type.count()) return fail(Code::kFormat, "a sparse weight is out of range");
+  const auto decode = [place, alpha, listed, n = type.count(), file = std::move(file)](void* to) {
     float* w = static_cast<float*>(to);
     std::fill_n(w, n, 0.0f);
-    for (flatbuffers::uoffset_t i = 0; i < index->size(); ++i) w[index->Get(i)] = alpha->Get(i);
+    for (int64_t i = 0; i < listed; ++i) std::memcpy(w + place(i), alpha.data + 4 * i, 4);
   };
   *out = Constant::decoded(type, decode, {});
   return ok();
@@ -253,12 +259,15 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
                         const Shape& shape, std::shared_ptr<Constant>* out) {
   const TensorType type{DType::kF32, Layout::kPlain, shape};
   const int64_t count = type.count();
-  const bool half = quan.scaleStorage() == wire::ScaleStorageType::FP16;
-  Bytes buffer, alpha;
+  const bool half = quan.scaleStorage() == wire::ScaleStorageType::FP16 && quan.type() != 0;
+  Bytes buffer, alpha, index;
   std::shared_ptr<const MappedFile> file = d.main_file();
   if (external != nullptr && external->size() > 0) {
     MINNOW_RETURN_IF_ERROR(d.external_bytes(*external, 0, &buffer.data, &buffer.size, &file));
     MINNOW_RETURN_IF_ERROR(d.external_bytes(*external, 1, &alpha.data, &alpha.size, &file));
+    // Only this kind needs what comes behind the bias.
+    if (quan.type() == 0 && quan.index() == nullptr)
+      MINNOW_RETURN_IF_ERROR(d.external_bytes(*external, 3, &index.data, &index.size, &file));
   } else {
     if (quan.buffer() != nullptr)
       buffer = {reinterpret_cast<const char*>(quan.buffer()->data()), quan.buffer()->size()};
@@ -268,19 +277,20 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
       alpha = {reinterpret_cast<const char*>(quan.alpha()->data()), int64_t{quan.alpha()->size()} * 4};
     }
   }
+  if (quan.index() != nullptr)
+    index = {reinterpret_cast<const char*>(quan.index()->data()), int64_t{quan.index()->size()} * 4};
   if (count == 0) return fail(Code::kFormat, "it has no weights");
   // Sparse weights are few bytes for many numbers, but not for any number of them.
-  const int64_t listed = quan.index() == nullptr ? 0 : quan.index()->size();
-  if (count / kMostPerByte > kFewest + buffer.size + alpha.size + 4 * listed)
+  if (count / kMostPerByte > kFewest + buffer.size + alpha.size + index.size)
     return fail(Code::kFormat, "it has %lld weights in %lld bytes", static_cast<long long>(count),
-                static_cast<long long>(buffer.size + alpha.size + 4 * listed));
+                static_cast<long long>(buffer.size + alpha.size + index.size));
 
   auto s = std::make_shared<Stream>();
   Alpha scales;
   int64_t rows = 0;
   switch (quan.type()) {
     case 0:
-      return read_sparse_floats(quan, type, out);
+      return read_sparse_floats(index, alpha, type, std::move(file), out);
     case 1:
     case 2: {
       StreamReader in(buffer);
