@@ -447,7 +447,9 @@ class _Work:
         from minnow.calibration_data import calibration_inputs
 
         compressor, own = self.compressor, set(self.compressor.model.graph)
-        given = (lambda: iter(self.inputs)) if options.synthetic else calibration_inputs(options, compressor.model)
+        given: Callable[[], Iterator[Mapping[str, Any]]] = lambda: iter(self.inputs)  # noqa: E731
+        if not options.synthetic:
+            given = calibration_inputs(options, compressor.model)
         if self.before is None and not self.inputs:
             raise UsageError("pruned layers cannot be fitted", why="the engine does not run the model")
         path = self.folder / "fitted.mnn"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from minnow.schema.ir.blob import Array, Blob, Described, nbytes
 from minnow.schema.ir.dtype import DType
@@ -119,19 +120,22 @@ class Listed:
 _STEP_BITS = range(2, 9)
 
 
-def _distances(codes: Array, bits: int) -> tuple[Array, Array]:
+Places = npt.NDArray[np.intp]
+
+
+def _distances(codes: Array, bits: int) -> tuple[Places, Places]:
     """The places of the codes that are not that of 0, and the distances between; one code at least."""
     places = np.flatnonzero(codes.reshape(-1) != 1 << (bits - 1))
     places = places if places.size else np.zeros(1, np.intp)
-    return places, np.diff(places, prepend=0)
+    return places, np.asarray(np.diff(places, prepend=0), np.intp)
 
 
-def _between(distances: Array, step_bits: int) -> Array:
+def _between(distances: Places, step_bits: int) -> Places:
     """How many codes of 0 must stand before each listed code."""
-    return np.asarray(np.maximum(distances - 1, 0) // ((1 << step_bits) - 1))
+    return np.asarray(np.maximum(distances - 1, 0) // ((1 << step_bits) - 1), np.intp)
 
 
-def _listed_size(distances: Array, bits: int) -> tuple[int, int]:
+def _listed_size(distances: Places, bits: int) -> tuple[int, int]:
     """The least bytes of steps and codes, and the bits of a step for them."""
     counts = {s: distances.size + int(_between(distances, s).sum()) for s in _STEP_BITS}
     return min((-(-n * s // 8) + -(-n * bits // 8), s) for s, n in counts.items())

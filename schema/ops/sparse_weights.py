@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from minnow.schema.ir import QuantizedBlob
-from minnow.schema.ir.compressed import Array, listed, pack
+from minnow.schema.ir.blob import Array
+from minnow.schema.ir.compressed import listed, pack
 
 
 def without_zeros(weights: Array) -> dict[str, Any]:

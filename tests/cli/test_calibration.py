@@ -258,3 +258,14 @@ def test_pruned_layers_make_up_for_what_is_gone(images: Any, tmp_path: Path) -> 
         near.append(done.outputs["probability"])
     assert near[1].cosine > near[0].cosine + 0.05
     assert near[1].sqnr_db > near[0].sqnr_db
+
+
+def test_layers_are_pruned_within_the_loss(images: Any, tmp_path: Path, capsys: Any) -> None:
+    np.savez(tmp_path / "data.npz", image=images)
+    asked = ("--prune", "magnitude", "--sparsity", "0.6", "--data", tmp_path / "data.npz", "--format", "json")
+    assert quantize(tmp_path / "p.mnn", *asked, "--max-drop", "10%") == 0
+    done = json.loads(capsys.readouterr().out)["quantization"]
+    assert done["before_score"] - done["score"] <= 0.1 * done["before_score"]
+    assert {r["density"] < 1 for r in done["layers"] if r["name"] != "relu_5"} == {True, False}
+    assert quantize(tmp_path / "none.mnn", *asked, "--max-drop", "0.0001%") == 5
+    assert not (tmp_path / "none.mnn").exists()
