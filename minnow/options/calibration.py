@@ -41,7 +41,7 @@ class CalibrationOptions(Options):
         512, "Largest number of inputs to calibrate with: the first ones, in the order of their names.", least=1
     )
     activation_method: RangeMethod = option(
-        "auto",
+        "mse",
         "How the range of a tensor is chosen: minmax, all numbers; percentile, most of them; mse, with the least "
         "squared error; kl, with the least change of the distribution; admm, scale and integers fitted in turns; auto, "
         "mse or percentile, whichever leaves the outputs nearer to those of the float model.",

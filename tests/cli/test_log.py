@@ -54,7 +54,7 @@ def test_steps_go_to_standard_error_and_details_to_the_log(tmp_path: Path, capsy
     shown = capsys.readouterr()
     assert shown.out.splitlines()[4:] == plain.out.splitlines()[4:], "the result is the same, but for the times"
     lines = shown.err.splitlines()
-    assert all(re.match(r" +\d+\.\d\d s  \S", line) for line in lines)
+    assert all(re.match(r" *\d+\.\d\d s  \S", line) for line in lines)
     steps = [line.split("s  ")[1] for line in lines]
     for step in ("read", "optimize", "write"):
         assert any(re.fullmatch(rf"{step}: \d+\.\d\d s", text) for text in steps), step

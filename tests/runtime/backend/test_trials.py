@@ -138,7 +138,7 @@ def test_without_a_file_the_device_is_measured(
     assert set(devices_of(rows)) == {"fake:0"}  # named alone, it is preferred
     if known != "{":
         return
-    rows, _ = settled(towers, "cpu,fake", tmp_path, known, MINNOW_FAKE_KERNEL_US="3000")
+    rows, _ = settled(towers, "cpu,fake", tmp_path, known, MINNOW_FAKE_KERNEL_US="20000")
     assert {"cpu"} <= set(devices_of(rows))
     assert "measured: " in rows[0]["why"]
 
