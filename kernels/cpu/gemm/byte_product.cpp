@@ -165,8 +165,64 @@ MINNOW_PANEL void finish_tiles(const ByteProduct& p, int64_t row, int64_t rows, 
   }
 }
 
+// Few rows, for which filling tiles takes longer than reading the right matrix: by the other instruction, with the
+// tiles' forms of both matrices. The sums of a column are in several parts, since an addition waits for the one before
+// it.
+template <int kRows, int kVectors>
+MINNOW_PANEL void few_rows(const ByteProduct& p, int64_t rows, int64_t column) {
+  constexpr int kParts = kRows == 1 ? 4 : kRows == 2 ? 2 : 1;
+  constexpr int64_t kAhead = 2048;  // lanes
+  __m512i sum[kParts][kRows][kVectors];
+#pragma GCC unroll 4
+  for (int i = 0; i < kParts; ++i)
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sum[i][r][v] = _mm512_setzero_si512();
+  const uint32_t *a = p.left, *b = p.right + column;
+  const int64_t width = p.width;
+  for (int64_t s = 0; s < p.steps; s += kParts, b += kParts * width, a += kParts) {
+    if (s > 0 && s % kAmxRows == 0) a += (kAmxRows - 1) * kAmxRows;
+#pragma GCC unroll 4
+    for (int i = 0; i < kParts; ++i) {
+      __m512i x[kVectors];
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        __builtin_prefetch(b + i * width + kByteLanes * v + kAhead, 0, 3);
+        x[v] = _mm512_loadu_si512(b + i * width + kByteLanes * v);
+      }
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        const __m512i w = _mm512_set1_epi32(static_cast<int>(a[r * kAmxRows + i]));
+#pragma GCC unroll 2
+        for (int v = 0; v < kVectors; ++v) add_products(sum[i][r][v], x[v], w);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 1; i < kParts; ++i)
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sum[0][r][v] = _mm512_add_epi32(sum[0][r][v], sum[i][r][v]);
+  finish_sums<kRows, kVectors>(p, 0, rows, column, sum[0]);
+}
+
+template <int kVectors>
+void few_rows_of(const ByteProduct& p, int64_t column) {
+  p.rows == 1   ? few_rows<1, kVectors>(p, 1, column)
+  : p.rows == 2 ? few_rows<2, kVectors>(p, 2, column)
+                : few_rows<4, kVectors>(p, p.rows, column);
+}
+
 template <class Tiles>
 void multiply_amx(const ByteProduct& p) {
+  constexpr int64_t kFewRows = 4;
+  if (p.rows <= kFewRows) {
+    for (int64_t j = 0; j < p.columns; j += kAmxVectors * kByteLanes)
+      p.columns - j > kByteLanes ? few_rows_of<2>(p, j) : few_rows_of<1>(p, j);
+    return;
+  }
   alignas(64) uint32_t sums[2 * kAmxRows * kAmxVectors * kByteLanes];
   Tiles tiles;
   Tiles::begin();

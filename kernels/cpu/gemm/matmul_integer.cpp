@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "kernels/core/interrupt.h"
+#include "kernels/core/packed.h"
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/gemm/byte_product.h"
 #include "kernels/cpu/gemm/integer.h"
@@ -73,11 +74,20 @@ class MatMulInteger final : public Kernel {
     const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
     // Panels of one column are mostly padding: those of many small matrices are made for each run.
     const bool keeps = 4 * right_size() <= kLeastBytes + kMostBytes * node.in[1]->count();
-    if (node.constant[1] != nullptr && zero_known && packed_.empty() && keeps) {
-      std::vector<uint32_t> packed(static_cast<size_t>(right_size()));
-      const Tensor* zeros = node.in.size() < 4 ? nullptr : node.constant[3];
-      for (int64_t i = 0; i < s_.b_matrices * panels(); ++i) pack_panel(*node.constant[1], zeros, i, packed.data());
-      packed_ = std::move(packed);
+    if (node.constant[1] != nullptr && zero_known && keeps) {
+      const bool has_zero = node.in.size() > 3 && node.in[3] != nullptr;
+      const Tensor* zeros = has_zero ? node.constant[3] : nullptr;
+      const auto fill = [&](void* to) {
+        const auto pack = [&](int64_t begin, int64_t end, int) {
+          for (int64_t i = begin; i < end; ++i) pack_panel(*node.constant[1], zeros, i, static_cast<uint32_t*>(to));
+        };
+        const int64_t all = s_.b_matrices * panels();
+        node.pool == nullptr ? pack(0, all, 0) : node.pool->parallel_for(all, 1 + 20000 / (panel_size() + 1), pack);
+      };
+      has_zero ? packed_.make(node, {1, 3}, scheme(), 4 * right_size(), fill)
+               : packed_.make(node, {1}, scheme(), 4 * right_size(), fill);
+    } else {
+      packed_.clear();
     }
     offset_.resize(static_cast<size_t>(steps_));
     for (int64_t i = 0; i < steps_; ++i) offset_[static_cast<size_t>(i)] = i * integer_panel();
@@ -93,7 +103,7 @@ class MatMulInteger final : public Kernel {
     const Tensor *a_zeros = input(context, 2), *b_zeros = input(context, 3);
     if (context.out[0]->count() == 0) return;
     uint32_t* left = static_cast<uint32_t*>(context.workspace);
-    const uint32_t* right = packed_.data();
+    const uint32_t* right = packed_.as<uint32_t>();
     if (packed_.empty()) {
       uint32_t* packed = left + left_size();
       context.pool->parallel_for(s_.b_matrices * panels(), 1 + 20000 / (panel_size() + 1),
@@ -185,14 +195,14 @@ class MatMulInteger final : public Kernel {
   }
 
   bool reads(int i) const override { return (i != 1 && i != 3) || packed_.empty(); }
-  [[gnu::cold]] Profile profile() const override {
-    return {unit_ != nullptr ? unit_->name : integer_group() == 4 ? "bytes" : "pairs", s_.macs()};
-  }
+  [[gnu::cold]] Profile profile() const override { return {scheme(), s_.macs()}; }
 
  private:
   static const Tensor* input(const RunContext& context, size_t i) {
     return i < context.in.size() ? context.in[i] : nullptr;
   }
+  // Also names the form of packed matrices.
+  const char* scheme() const { return unit_ != nullptr ? unit_->name : integer_group() == 4 ? "bytes" : "pairs"; }
   int64_t panels() const { return (s_.n + integer_panel() - 1) / integer_panel(); }
   // Lanes, then for each column its sum less K times its zero point, then the zero points, then whether they differ
   // from the matrix's first one; room to read beyond the end.
@@ -293,7 +303,7 @@ class MatMulInteger final : public Kernel {
   int64_t steps_ = 0, tile_ = 0;
   int threads_ = 1;
   std::vector<int64_t> offset_;
-  std::vector<uint32_t> packed_;
+  Packed packed_;
 };
 
 std::unique_ptr<Kernel> create_matmul_integer(const NodeContext&) { return std::make_unique<MatMulInteger>(); }
