@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from minnow.optimizer.portable.sharing import LEAST_STORED, ExpandedBlob, signed
 from minnow.optimizer.portable.translation import SMALL, NoFormError, Translation, computes, ends_of, is_small
-from minnow.schema.ir import DType, Node, Value
+from minnow.schema.ir import Blob, DType, Node, Value
 from minnow.schema.ops import window
 
 Array = np.ndarray[Any, Any]
@@ -201,6 +202,8 @@ def window_of(node: Node) -> dict[str, Any]:
 def _centered(t: Translation, node: Node, i: int) -> Value:
     """An operand minus its zero points."""
     x, zero = node.input(i), node.input(i + 2) if node.has_input(i + 2) else None
+    if i == 1 and "MatMul" in node.op and x.data is not None and (x.type.count or 0) >= LEAST_STORED:
+        return _stored(t, x.data, x, zero)
     if zero is None or (zero.array is not None and not zero.array.any()):
         return t.floats(x)
     shape: tuple[int, ...] = () if zero.type.count == 1 else (-1,)
@@ -213,6 +216,21 @@ def _centered(t: Translation, node: Node, i: int) -> Value:
         return Value.constant(wide, x.name)
     made: Value = t.b.Sub(t.floats(x), t.b.Reshape(t.floats(zero), np.array(shape, np.int64)))
     return made
+
+
+def _stored(t: Translation, blob: Blob, x: Value, zero: Value | None) -> Value:
+    """Weights of a product, minus their zero points. The file has the same integers for both graphs."""
+    shift = 0
+    if blob.dtype is DType.U8:
+        blob, shift = signed(blob), 128
+    numbers = Value.constant(ExpandedBlob(blob), x.name)
+    if zero is None:
+        return t.plus(numbers, float(shift))
+    if zero.array is None:
+        made: Value = t.b.Sub(numbers, t.plus(t.floats(zero), float(-shift)))
+        return made
+    middle = zero.array.astype(np.float32) - np.float32(shift)
+    return t.b.Sub(numbers, middle) if middle.any() else numbers
 
 
 @computes("ConvInteger", "MatMulInteger")

@@ -7,6 +7,39 @@ from functools import partial
 import numpy as np
 
 from minnow.schema.ir import Blob, DType, Graph, LazyBlob, Value
+from minnow.schema.ops import Builder
+
+
+class ExpandedBlob(LazyBlob):
+    """Many small integers as floats: constants for the rules, but not in the file."""
+
+    __slots__ = ("stored",)
+
+    def __init__(self, stored: Blob) -> None:
+        super().__init__(partial(_floats, stored), DType.F32, tuple(stored.shape), [stored])
+        self.stored = stored
+
+
+def _floats(blob: Blob) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    return blob.numpy().astype(np.float32)
+
+
+LEAST_STORED = 4096
+"""Fewer numbers are not worth a node."""
+
+
+def keep_small(graph: Graph) -> None:
+    """Has the file hold the integers of such constants: a Cast, which is computed when the model is loaded, makes
+    floats of them where the reader takes a computed operand."""
+    for node in list(graph):
+        # op list: what weights of integers are read by, and needs no constant for its form in the file
+        if node.op not in ("MatMul", "Mul", "Sub", "Add"):
+            continue
+        for i, value in enumerate(node.inputs):
+            if value is None or not isinstance(value.data, ExpandedBlob):
+                continue
+            b = Builder(graph, node, node.origin)
+            node.set_input(i, b.node("Cast", [Value.constant(value.data.stored, value.name)], {"to": DType.F32}).output)
 
 
 def sign_weights(graph: Graph) -> None:
@@ -21,11 +54,16 @@ def sign_weights(graph: Graph) -> None:
         w, zero = node.input(1), node.input(3).array if node.has_input(3) else np.zeros((), np.uint8)
         if w.data is None or w.type.dtype is not DType.U8 or zero is None:
             continue
-        signed = LazyBlob(partial(_signed, w.data), DType.I8, tuple(w.data.shape))
+        numbers = signed(w.data)
         while len(node.inputs) < 4:
             node.append_input(None)
-        node.set_input(1, Value.constant(signed, w.name))
+        node.set_input(1, Value.constant(numbers, w.name))
         node.set_input(3, Value.constant((zero.astype(np.int16) - 128).astype(np.int8)))
+
+
+def signed(blob: Blob) -> Blob:
+    """Numbers of u8, less 128, as i8."""
+    return LazyBlob(partial(_signed, blob), DType.I8, tuple(blob.shape))
 
 
 def _signed(blob: Blob) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:

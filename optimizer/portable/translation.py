@@ -11,8 +11,9 @@ import numpy as np
 
 from minnow.optimizer.facts.limits import name_of
 from minnow.optimizer.facts.range import Ranges, analyze
+from minnow.optimizer.portable.sharing import LEAST_STORED, ExpandedBlob
 from minnow.optimizer.portable.steps import Steps, choose_steps
-from minnow.schema.ir import DType, Graph, Node, TensorType, Value
+from minnow.schema.ir import Blob, DType, Graph, Node, TensorType, Value
 from minnow.schema.ops import Builder, Trait, get
 
 Array = np.ndarray[Any, Any]
@@ -187,8 +188,8 @@ class Translation:
             return made
         found = self._small.setdefault(value, _Small())
         if found.floats is None:
-            if value.array is not None:
-                found.floats = Value.constant(value.array.astype(np.float32), value.name)
+            if value.data is not None:
+                found.floats = _floats_of(value, value.data)
             else:
                 assert found.rounded is not None
                 real, rounding = found.rounded
@@ -262,6 +263,11 @@ class Translation:
         rows = [None if r is None else r.row for r in roundings]
         attrs = {"type": type, "main_type": main_type, "main": main, "roundings": rows, "shape": shape}
         return self.b.node("Raw", operands, attrs, types=[TensorType(DType.F32, shape)]).output
+
+
+def _floats_of(value: Value, data: Blob) -> Value:
+    many = value.type.dtype in (DType.I8, DType.U8) and (value.type.count or 0) >= LEAST_STORED
+    return Value.constant(ExpandedBlob(data) if many else data.numpy().astype(np.float32), value.name)
 
 
 def _outside(type: TensorType) -> TensorType:

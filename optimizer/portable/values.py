@@ -73,6 +73,17 @@ def _wrapped(t: Translation, x: Value, ends: tuple[int, int]) -> Value:
     return t.plus(t.b.Cast(rest, to=DType.F32), float(low))
 
 
+@computes("Gather")
+def _(t: Translation, node: Node) -> None:
+    table, y = node.input(0), node.output
+    if table.data is None or table.type.dtype not in (DType.I8, DType.U8):
+        on_floats(t, node)
+        return
+    # Only the rows of a run become floats: the table stays as small as it is, and both graphs have it.
+    rows = t.b.Gather(Value(table.type, table.name, table.data), t.value(node.input(1)), **node.attrs)
+    t.set_floats(y, t.b.Cast(rows, to=DType.F32))
+
+
 @computes("LookUp")
 def _(t: Translation, node: Node) -> None:
     x, table = node.input(0), node.input(1)

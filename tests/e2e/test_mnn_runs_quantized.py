@@ -122,3 +122,48 @@ def test_a_network_quantized_by_onnx_runtime(each: bool, activations: str, weigh
         ours, theirs = both(model, {"x": image}, tmp_path / str(i))
         step = np.ptp(ours["y"]) / 255
         assert np.abs(ours["y"] - theirs["y"]).max() <= 6 * step
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_recurrent_layers_products_and_tables_of_integers(kind: Any, tmp_path: Path) -> None:
+    """MNN's runtime makes floats of integers that the file has once for both graphs."""
+    rng = np.random.default_rng(5)
+    middle = 0 if kind is np.int8 else 128
+
+    def weights(*shape: int) -> Array:
+        return (rng.integers(-99, 100, shape) + middle).astype(kind)
+
+    tables = {
+        "t": weights(300, 72),
+        "ts": np.float32(0.02),
+        "tz": kind(middle + 3),
+        "w": weights(1, 72, 160),
+        "r": weights(1, 40, 160),
+        "b": rng.standard_normal((1, 320)).astype(np.float32),
+        "s": np.full(1, 0.001, np.float32),
+        "z": np.full(1, middle, kind),
+        "m": weights(40, 110),
+        "ms": np.float32(0.002),
+        "mz": kind(middle + 2),
+    }
+    nodes = [
+        helper.make_node("Gather", ["t", "x"], ["rows"]),
+        helper.make_node("DequantizeLinear", ["rows", "ts", "tz"], ["e"]),
+        helper.make_node("DynamicQuantizeLSTM", ["e", "w", "r", "b", "", "", "", "", "s", "z", "s", "z"], ["h"],
+                         domain="com.microsoft", hidden_size=40),
+        helper.make_node("DynamicQuantizeLinear", ["h"], ["q", "qs", "qz"]),
+        helper.make_node("MatMulInteger", ["q", "m", "qz", "mz"], ["i"]),
+        helper.make_node("Cast", ["i"], ["f"], to=1),
+        helper.make_node("Mul", ["qs", "ms"], ["fs"]),
+        helper.make_node("Mul", ["f", "fs"], ["y"]),
+    ]  # fmt: skip
+    ends = [[helper.make_tensor_value_info("x", onnx.TensorProto.INT32, [6, 2])],
+            [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [6, 1, 2, 110])]]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", *ends, [numpy_helper.from_array(np.asarray(v), k) for k, v in tables.items()])
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "q.onnx")
+    model = read(tmp_path / "q.onnx")
+    optimize(model)
+    assert len(encode(model)) < sum(v.nbytes for v in tables.values()) + 16000
+    ours, theirs = both(model, {"x": rng.integers(0, 300, (6, 2)).astype(np.int32)}, tmp_path)
+    np.testing.assert_allclose(theirs["y"], ours["y"], atol=0.05 * np.abs(ours["y"]).max())

@@ -9,7 +9,8 @@ import numpy as np
 from minnow.converter.decomposition.quantized import output_scale, requantized
 from minnow.converter.onnx.contrib.domain import alias, contrib, standard
 from minnow.converter.onnx.contrib.fused import channels_first, channels_last
-from minnow.converter.operand import rank
+from minnow.converter.onnx.ops.neural import layer_attrs
+from minnow.converter.operand import rank, static_dim
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
@@ -180,18 +181,10 @@ def _(b, x, y):
 
 @contrib("DynamicQuantizeLSTM")
 def _(b, x, w, r, bias, lens, first_h, first_c, peepholes, w_scale, w_zero, r_scale, r_zero, *, activation_alpha=(),
-      activation_beta=(), activations=(), clip=0.0, direction="forward", hidden_size=0, input_forget=0,
-      node):  # fmt: skip
-    def spread(v: Value) -> Value:
-        """One number for each direction, or for each of its gates, beside weights [directions, in, gates]."""
-        return b.Unsqueeze(v, axes=(1, 2) if rank(v, "a scale or zero point") == 1 else (1,))
-
-    def plain(v: Value, scale: Value, zero: Value) -> Value:
-        centered = b.Sub(b.Cast(v, to=DType.F32), b.Cast(spread(zero), to=DType.F32))
-        return b.Transpose(b.Mul(centered, spread(scale)), perm=(0, 2, 1))
-
-    # onnxruntime also rounds the activations to 8 bits, anew in every step; here they keep all of theirs.
-    return standard(b, node, "LSTM", x, plain(w, w_scale, w_zero), plain(r, r_scale, r_zero), bias, lens, first_h,
-                    first_c, peepholes, activation_alpha=activation_alpha, activation_beta=activation_beta,
-                    activations=activations, clip=clip, direction=direction, hidden_size=hidden_size,
-                    input_forget=input_forget)  # fmt: skip
+      activation_beta=(), activations=(), clip=0.0, direction="forward", hidden_size=0,
+      input_forget=0):  # fmt: skip
+    # onnxruntime has one range for all rows of x, and one for those of h in a step; here each row has its own.
+    hidden = static_dim(r.type, 1, "the recurrent weights")
+    attrs = layer_attrs(hidden, direction, activations, activation_alpha, activation_beta, clip)
+    operands = (x, w, r, bias, lens, first_h, first_c, peepholes, w_scale, r_scale, w_zero, r_zero)
+    return b.DynamicLSTM(*operands, **attrs, input_forget=bool(input_forget))

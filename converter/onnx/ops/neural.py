@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,20 @@ def _batch_first(b: Builder, x: Value) -> Value:
     return b.Transpose(x, perm=(1, 0, 2))
 
 
+def layer_attrs(
+    hidden: int, direction: str, activations: Sequence[str], alpha: Sequence[float], beta: Sequence[float], clip: float
+) -> dict[str, Any]:
+    """The attributes that all recurrent layers have."""
+    return {
+        "hidden": hidden,
+        "direction": direction,
+        "activations": tuple(a.lower() for a in activations),
+        "activation_alpha": tuple(alpha),
+        "activation_beta": tuple(beta),
+        "clip": clip,
+    }
+
+
 def _recurrent(op: str, states: int) -> None:
     """RNN, GRU and LSTM differ in what follows the six common operands."""
 
@@ -92,14 +107,10 @@ def _recurrent(op: str, states: int) -> None:
                   layout: int = 0, linear_before_reset: int = 0,
                   output_sequence: int = 0) -> tuple[Value, ...]:  # fmt: skip
         is_open = r.type.shape is None or not isinstance(r.type.shape[-1], int)
-        attrs: dict[str, Any] = {
-            "hidden": hidden_size if hidden_size and is_open else static_dim(r.type, 2, "the recurrent weights"),
-            "direction": direction,
-            "activations": tuple(a.lower() for a in activations),
-            "activation_alpha": tuple(activation_alpha),
-            "activation_beta": tuple(activation_beta),
-            "clip": clip,
-        }
+        attrs = layer_attrs(
+            hidden_size if hidden_size and is_open else static_dim(r.type, 2, "the recurrent weights"),
+            direction, activations, activation_alpha, activation_beta, clip,
+        )  # fmt: skip
         if op == "LSTM":
             attrs["input_forget"] = bool(input_forget)
         if op == "GRU":

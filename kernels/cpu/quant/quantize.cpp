@@ -135,6 +135,7 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 
 #include "kernels/core/infer.h"
+#include "kernels/cpu/quant/dynamic.h"
 #include "kernels/cpu/table.h"
 
 namespace minnow {
@@ -505,5 +506,21 @@ MINNOW_OP("DynamicQuantizeLinear", infer_dynamic);
 MINNOW_KERNEL("DynamicQuantizeLinear", create_simple<run_dynamic>);
 
 }  // namespace
+
+ByteRange byte_range(const float* x, int64_t n) {
+  float low, high;
+  HWY_DYNAMIC_DISPATCH(RangeOf)(x, n, &low, &high);
+  ByteRange range;
+  if (high != low) range.scale = (high - low) / 255.0f;
+  // Written so that NaN becomes 0.
+  const float lowest = -low / range.scale;
+  if (lowest > 0) range.zero = std::rint(std::min(lowest, 255.0f));
+  return range;
+}
+
+void quantize_bytes(const float* x, int64_t n, const ByteRange& range, uint8_t* y) {
+  HWY_DYNAMIC_DISPATCH(QuantizeFloats)(x, &range.scale, &range.zero, 0, 0.0f, 255.0f, false, DType::kU8, y, n);
+}
+
 }  // namespace minnow
 #endif  // HWY_ONCE

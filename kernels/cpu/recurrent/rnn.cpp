@@ -7,9 +7,11 @@
 #include "kernels/cpu/gemm/bf16.h"
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/gemm/integer.h"
+#include "kernels/cpu/recurrent/byte_gates.h"
 #include "kernels/cpu/recurrent/cell.h"
+#include "kernels/cpu/recurrent/operands.h"
 #include "kernels/core/rounding.h"
-#include "kernels/core/infer.h"
 #include "kernels/core/interrupt.h"
 #include "kernels/core/lockstep.h"
 #include "kernels/cpu/table.h"
@@ -19,51 +21,6 @@ namespace minnow {
 namespace {
 
 using Layer = RecurrentLayer;
-enum Input { kX, kW, kR, kBias, kLens, kH0, kC0, kPeephole, kInputs };
-
-int directions_of(const Attrs& attrs) { return attrs.s("direction", "forward") == "bidirectional" ? 2 : 1; }
-
-Status check_shape(const InferContext& c, int i, const char* name, const Shape& expected) {
-  if (!c.has(i) || c.shape(i) == expected) return ok();
-  return fail(Code::kFormat, "%s has the shape %s, not %s", name, c.shape(i).str().c_str(), expected.str().c_str());
-}
-
-Status infer_recurrent(InferContext& c, Layer layer) {
-  MINNOW_RETURN_IF_ERROR(require_inputs(c, 3));
-  const DType dtype = c.in(kX).dtype;
-  const std::string direction = c.attrs.s("direction", "forward");
-  if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
-    return fail(Code::kFormat, "direction \"%s\" is unknown", direction.c_str());
-  for (int i = 0; i < c.num_inputs(); ++i) {
-    if (!c.has(i)) continue;
-    if (i == kLens ? c.in(i).dtype != DType::kI32 && c.in(i).dtype != DType::kI64
-                   : c.in(i).dtype != dtype || !is_float(dtype))
-      return fail(Code::kFormat, "input %d is %s beside an input 0 of %s", i, dtype_name(c.in(i).dtype),
-                  dtype_name(dtype));
-  }
-  if (c.shape(kX).rank() != 3 || c.shape(kR).rank() != 3)
-    return fail(Code::kFormat,
-                "the input must be [time, batch, features] and the recurrent weights [D, gates H, H], not %s and %s",
-                c.shape(kX).str().c_str(), c.shape(kR).str().c_str());
-  const int64_t steps = c.shape(kX)[0], batch = c.shape(kX)[1], features = c.shape(kX)[2];
-  const int64_t d = directions_of(c.attrs), h = c.shape(kR)[2], g = gates_of(layer);
-  if (h < 1 || c.attrs.i("hidden", h) != h)
-    return fail(Code::kFormat, "a hidden size of %lld, and recurrent weights of shape %s",
-                static_cast<long long>(c.attrs.i("hidden", h)), c.shape(kR).str().c_str());
-  MINNOW_RETURN_IF_ERROR(check_shape(c, kW, "w", {d, g * h, features}));
-  MINNOW_RETURN_IF_ERROR(check_shape(c, kR, "r", {d, g * h, h}));
-  MINNOW_RETURN_IF_ERROR(check_shape(c, kBias, "b", {d, 2 * g * h}));
-  MINNOW_RETURN_IF_ERROR(check_shape(c, kLens, "lens", {batch}));
-  MINNOW_RETURN_IF_ERROR(check_shape(c, kH0, "h0", {d, batch, h}));
-  MINNOW_RETURN_IF_ERROR(check_shape(c, kC0, "c0", {d, batch, h}));
-  MINNOW_RETURN_IF_ERROR(check_shape(c, kPeephole, "p", {d, 3 * h}));
-  std::vector<GateFunction> functions;
-  MINNOW_RETURN_IF_ERROR(read_gate_functions(c.attrs, layer, static_cast<int>(d), &functions));
-  c.set(0, dtype, {steps, d, batch, h});
-  c.set(1, dtype, {d, batch, h});
-  c.set(2, dtype, {d, batch, h});
-  return ok();
-}
 
 // y[m,n] = a[m,k] w[n,k]^T + bias[n]: in f32 with packed weights, in f64 as they lie.
 struct Weights {
@@ -91,12 +48,13 @@ void multiply(const Gemm&, const double* a, const Weights& w, const double* rows
 
 class Recurrent final : public Kernel {
  public:
-  Recurrent(const NodeContext& node, Layer layer) : layer_(layer), attrs_(node.attrs) {}
+  Recurrent(const NodeContext& node, Layer layer, bool dynamic)
+      : layer_(layer), attrs_(node.attrs), dynamic_(dynamic) {}
 
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape& x = node.in[kX]->shape;
     steps_ = x[0], batch_ = x[1], features_ = x[2];
-    hidden_ = node.in[kR]->shape[2];
+    hidden_ = node.in[kR]->shape[dynamic_ ? 1 : 2];
     directions_ = directions_of(attrs_);
     dtype_ = node.in[kX]->dtype;
     is_double_ = dtype_ == DType::kF64;
@@ -120,12 +78,17 @@ class Recurrent final : public Kernel {
     const bool split = layer_ == Layer::kGru && !options_[0].linear_before_reset;
     input_ = {gates_of(layer_) * hidden_, features_};
     // Each gate starts a block of its own, so that a range of units is a range of blocks.
-    stride_ = is_double_ ? hidden_ : round_up(hidden_, pack_width());
+    if (dynamic_) {
+      input_bytes_ = ByteGates(features_, hidden_, input_.n / hidden_);
+      recurrent_bytes_ = ByteGates(hidden_, hidden_, input_.n / hidden_);
+    }
+    unit_ = is_double_ ? 1 : dynamic_ ? recurrent_bytes_.width() : pack_width();
+    stride_ = round_up(hidden_, unit_);
     recurrent_[0] = {split ? 2 * stride_ : gates_of(layer_) * stride_, hidden_};
     recurrent_[1] = {split ? stride_ : 0, hidden_};
-    input_gemm_ = Gemm(steps_ * batch_, input_.n, input_.k, false, Activation(), threads);
+    if (!dynamic_) input_gemm_ = Gemm(steps_ * batch_, input_.n, input_.k, false, Activation(), threads);
     int64_t gemm_bytes = 0;
-    for (int last = 0; last < 2; ++last) {
+    for (int last = 0; last < (dynamic_ ? 0 : 2); ++last) {
       const int64_t rows = last ? batch_ - (parts_ - 1) * part_rows_ : part_rows_;
       for (int i = 0; i < (split ? 2 : 1); ++i) {
         Gemm& gemm = recurrent_gemm_[last][i];
@@ -133,19 +96,41 @@ class Recurrent final : public Kernel {
         gemm_bytes = std::max(gemm_bytes, gemm.workspace_bytes());
       }
     }
-    const bool constant = node.constant[kW] != nullptr && node.constant[kR] != nullptr && dtype_ == DType::kF32;
-    low_ = constant && node.precision == Precision::kLow && part_rows_ <= kLowRows;
-    input_low_ = constant && Bf16Gemm::takes(steps_ * batch_, input_.n, input_.k, node.precision);
+    bool constant = node.constant[kW] != nullptr && node.constant[kR] != nullptr && dtype_ == DType::kF32;
+    for (size_t i = kScales; i < node.in.size(); ++i)
+      constant = constant && (node.in[i] == nullptr || node.constant[i] != nullptr);
+    low_ = constant && !dynamic_ && node.precision == Precision::kLow && part_rows_ <= kLowRows;
+    input_low_ = constant && !dynamic_ && Bf16Gemm::takes(steps_ * batch_, input_.n, input_.k, node.precision);
     if (input_low_)
       input_low_gemm_ = Bf16Gemm(steps_ * batch_, input_.n, input_.k, Activation(), threads, node.precision);
-    streams_ = low_ || (!is_double_ && part_rows_ <= tile_pixels(kGroup));
+    streams_ = low_ || dynamic_ || (!is_double_ && part_rows_ <= tile_pixels(kGroup));
     const bool pooled = alone && part_rows_ * recurrent_[0].n * hidden_ >= kPooledMacs;
     pooled_ = pooled && !streams_;
-    const int64_t units = ceil_div(hidden_, pack_width());
+    const int64_t units = ceil_div(hidden_, unit_);
     lockstep_.reshape(pooled && streams_ ? static_cast<int>(std::min<int64_t>(threads, units)) : 1);
 
     // Constant weights are packed once for each form.
-    if (constant) {
+    if (constant && dynamic_) {
+      const auto fill = [&](void* to) {
+        pack_bytes(
+            [&](int i) {
+              return i < static_cast<int>(node.in.size()) ? node.constant[static_cast<size_t>(i)] : nullptr;
+            },
+            static_cast<uint32_t*>(to), node.pool);
+      };
+      const auto is_there = [&](size_t i) { return i < node.in.size() && node.in[i] != nullptr; };
+      const std::string form = std::string("recurrent,") + bytes_scheme();
+      const int64_t bytes = 4 * directions_ * direction_floats();
+      constexpr size_t w_zero = kZeros, r_zero = kZeros + 1, w_scale = kScales, r_scale = kScales + 1;
+      if (is_there(w_zero) && is_there(r_zero)) {
+        packed_.make(node, {kW, kR, w_scale, r_scale, w_zero, r_zero}, form + ",zeros", bytes, fill);
+      } else if (is_there(w_zero) || is_there(r_zero)) {
+        const size_t zero = is_there(w_zero) ? w_zero : r_zero;
+        packed_.make(node, {kW, kR, w_scale, r_scale, zero}, form + (zero == w_zero ? ",w" : ",r"), bytes, fill);
+      } else {
+        packed_.make(node, {kW, kR, w_scale, r_scale}, form, bytes, fill);
+      }
+    } else if (constant) {
       const std::string form = std::string("recurrent") + (split ? ",split" : "") + (low_ ? ",bf16" : "") +
                                (input_low_ ? "," + input_low_gemm_.packing(true) : "");
       packed_.make(node, {kW, kR}, form, 4 * directions_ * direction_floats(), [&](void* to) {
@@ -166,11 +151,14 @@ class Recurrent final : public Kernel {
     packed_at_ = !is_double_ && packed_.empty() ? take(directions_ * direction_floats() * size) : -1;
     bias_at_ = take(directions_ * bias_stride() * size);
     gates_at_ = take(directions_ * steps_ * batch_ * input_.n * size);
-    gemm_at_ = take(input_low_ ? input_low_gemm_.workspace_bytes() : input_gemm_.workspace_bytes());
+    gemm_at_ = take(dynamic_     ? 4 * input_bytes_.row_words(steps_ * batch_)
+                    : input_low_ ? input_low_gemm_.workspace_bytes()
+                                 : input_gemm_.workspace_bytes());
     const int64_t before = bytes_;
     state_at_ = take(2 * part_rows_ * hidden_ * size) - before;
     cell_at_ = take(part_rows_ * hidden_ * size) - before;
     recurrent_at_ = take(part_rows_ * gates_of(layer_) * stride_ * size) - before;
+    if (dynamic_) gemm_bytes = lockstep_.parts() * 4 * recurrent_bytes_.row_words(part_rows_);
     unit_gemm_at_ = take(gemm_bytes) - before;
     units_at_ = before;
     unit_bytes_ = bytes_ - before;
@@ -179,9 +167,10 @@ class Recurrent final : public Kernel {
   }
 
   void run(const RunContext& context) override { is_double_ ? run_as<double>(context) : run_as<float>(context); }
-  bool reads(int i) const override { return packed_.empty() || (i != kW && i != kR); }
+  bool reads(int i) const override { return packed_.empty() || (!is_weight(i) && i < kScales); }
   [[gnu::cold]] Profile profile() const override {
-    return {low_       ? "gemv_bf16"
+    return {dynamic_   ? bytes_scheme()
+            : low_     ? "gemv_bf16"
             : streams_ ? "stream"
                        : "",
             steps_ * batch_ * directions_ * input_.n * (features_ + hidden_)};
@@ -197,7 +186,12 @@ class Recurrent final : public Kernel {
     bytes_ += (bytes + 63) / 64 * 64;
     return at;
   }
+  // Also names the form of packed bytes.
+  static const char* bytes_scheme() {
+    return byte_unit() != nullptr ? byte_unit()->name : integer_group() == 4 ? "bytes" : "pairs";
+  }
   int64_t direction_floats() const {
+    if (dynamic_) return input_bytes_.packed_words() + recurrent_bytes_.packed_words();
     return input_floats() + recurrent_[0].packed_floats(low_) +
            (recurrent_[1].n > 0 ? recurrent_[1].packed_floats(low_) : 0);
   }
@@ -234,6 +228,41 @@ class Recurrent final : public Kernel {
     }
   }
 
+  // Of DynamicLSTM; tensor_of(input) gives its operands.
+  void pack_bytes(FunctionRef<const Tensor*(int)> tensor_of, uint32_t* to, ThreadPool* pool) const {
+    for (int d = 0; d < directions_; ++d) {
+      for (int i = 0; i < 2; ++i) {
+        const ByteGates& gates = i == 0 ? input_bytes_ : recurrent_bytes_;
+        const Tensor &w = *tensor_of(kW + i), &scale = *tensor_of(kScales + i);
+        const Tensor* zero = tensor_of(kZeros + i);
+        GateWeights weights;
+        weights.bytes = w.as<uint8_t>() + d * (i == 0 ? features_ : hidden_) * input_.n;
+        weights.type = w.type.dtype;
+        weights.scale_of_column = scale.type.shape.rank() == 2;
+        weights.scale = scale.as<float>() + d * (weights.scale_of_column ? input_.n : 1);
+        if (zero != nullptr) {
+          weights.zero_of_column = zero->type.shape.rank() == 2;
+          weights.zero = zero->as<uint8_t>() + d * (weights.zero_of_column ? input_.n : 1);
+        }
+        gates.pack(weights, to, pool);
+        to += gates.packed_words();
+      }
+    }
+  }
+
+  // x W + b of all steps.
+  void multiply_input(const float* x, const uint32_t* packed, const float* bias, float* to, void* space,
+                      ThreadPool* pool) const {
+    const int64_t rows = steps_ * batch_, work = rows * features_;
+    auto* bytes = static_cast<uint32_t*>(space);
+    pool->parallel_for(rows, 1 + kPooledMacs / 16 / (features_ + 1),
+                       [&](int64_t begin, int64_t end, int) { input_bytes_.round(x, rows, begin, end, bytes); });
+    if (rows == 0) return;
+    const ByteGates::Call call = {bytes, rows, packed, bias, to, input_.n, hidden_, false};
+    pool->parallel_for(input_bytes_.panels(), 1 + kPooledMacs / (work * 4 * unit_ + 1),
+                       [&](int64_t begin, int64_t end, int) { input_bytes_.multiply(call, begin, end); });
+  }
+
   // An operand in the type it is computed in; null where it is left out.
   template <typename T>
   const T* operand(const RunContext& context, int i) const {
@@ -264,7 +293,14 @@ class Recurrent final : public Kernel {
     if constexpr (std::is_same_v<T, float>) {
       if (packed_at_ >= 0) {
         float* to = reinterpret_cast<float*>(space + packed_at_);
-        pack(w, r, to, context.pool);
+        if (dynamic_) {
+          const auto tensor_of = [&](int i) {
+            return i < static_cast<int>(context.in.size()) ? context.in[static_cast<size_t>(i)] : nullptr;
+          };
+          pack_bytes(tensor_of, reinterpret_cast<uint32_t*>(to), context.pool);
+        } else {
+          pack(w, r, to, context.pool);
+        }
         packed = to;
       }
     }
@@ -274,7 +310,7 @@ class Recurrent final : public Kernel {
       Operands<T>& o = operands[d];
       if constexpr (std::is_same_v<T, float>) {
         o.weights = packed + d * direction_floats();
-        o.recurrent[0] = o.weights + input_floats();
+        o.recurrent[0] = o.weights + (dynamic_ ? input_bytes_.packed_words() : input_floats());
         o.recurrent[1] = o.recurrent[0] + recurrent_[0].packed_floats(low_);
       } else {
         o.weights = w + d * n * features_;
@@ -296,6 +332,10 @@ class Recurrent final : public Kernel {
       o.c0 = c0 != nullptr ? c0 + d * batch_ * h : nullptr;
       T* to = gates<T>(context, d);
       if constexpr (std::is_same_v<T, float>) {
+        if (dynamic_) {
+          multiply_input(x, reinterpret_cast<const uint32_t*>(o.weights), o.bias, to, space + gemm_at_, context.pool);
+          continue;
+        }
         if (input_low_) {
           input_low_gemm_.run({x, input_.k, false, o.weights, o.bias, to, input_.n, space + gemm_at_, context.pool});
           continue;
@@ -361,15 +401,15 @@ class Recurrent final : public Kernel {
     const int phases = recurrent_[1].n > 0 ? 2 : 1;
     const int parts = lockstep_.parts();
     if (parts > 1) {
-      const int64_t blocks = ceil_div(h, pack_width());
+      const int64_t blocks = ceil_div(h, unit_);
       lockstep_.run(steps_ * phases, context.pool, [&](int64_t i, int part) {
-        const auto bound = [&](int64_t p) { return std::min(h, p * blocks / parts * pack_width()); };
-        step(s, i / phases, static_cast<int>(i % phases), bound(part), bound(part + 1));
+        const auto bound = [&](int64_t p) { return std::min(h, p * blocks / parts * unit_); };
+        step(s, i / phases, static_cast<int>(i % phases), part, bound(part), bound(part + 1));
       });
     } else {
       LongLoop loop;
       for (int64_t i = 0; i < steps_ * phases && loop.goes_on(rows * h); ++i)
-        step(s, i / phases, static_cast<int>(i % phases), 0, h);
+        step(s, i / phases, static_cast<int>(i % phases), 0, 0, h);
     }
     put(context, 1, d * batch_ + first, rows, 0, h, s.states + steps_ % 2 * rows * h);
     put(context, 2, d * batch_ + first, rows, 0, h, s.cell);
@@ -378,7 +418,7 @@ class Recurrent final : public Kernel {
   // Step i for the units [begin, end). Phase 1 is the candidate of a GRU whose reset gate comes before the product:
   // it needs what phase 0 has made for all units.
   template <typename T>
-  void step(const Scan<T>& s, int64_t i, int phase, int64_t begin, int64_t end) const {
+  void step(const Scan<T>& s, int64_t i, int phase, int part, int64_t begin, int64_t end) const {
     const int64_t h = hidden_;
     const bool backward = s.d == 1 || attrs_.s("direction", "forward") == "reverse";
     const int64_t t = backward ? steps_ - 1 - i : i;
@@ -386,7 +426,8 @@ class Recurrent final : public Kernel {
     const T* previous = s.states + i % 2 * s.rows * h;
     T* state = s.states + (i + 1) % 2 * s.rows * h;
     const Weights& weights = recurrent_[phase];
-    product(s, phase, phase == 0 ? previous : s.cell, i % 2 != 0, begin, end);
+    dynamic_ ? byte_product(s, previous, i % 2 != 0, part, begin, end)
+             : product(s, phase, phase == 0 ? previous : s.cell, i % 2 != 0, begin, end);
     for (int64_t r = 0; r < s.rows; ++r) {
       const CellRow<T> row = {gates_now + r * input_.n,
                               s.recurrent + r * weights.n,
@@ -453,6 +494,17 @@ class Recurrent final : public Kernel {
     }
   }
 
+  // The same with weights of bytes. Each part of the units quantizes the rows for itself, which is soon done.
+  void byte_product(const Scan<double>&, const double*, bool, int, int64_t, int64_t) const {}
+  void byte_product(const Scan<float>& s, const float* from, bool odd, int part, int64_t begin, int64_t end) const {
+    uint32_t* rows = static_cast<uint32_t*>(s.workspace) + part * recurrent_bytes_.row_words(part_rows_);
+    recurrent_bytes_.round(from, s.rows, 0, s.rows, rows);
+    const auto* packed = reinterpret_cast<const uint32_t*>(s.operands.recurrent[0]);
+    const int64_t n = recurrent_[0].n;
+    recurrent_bytes_.multiply({rows, s.rows, packed, nullptr, s.recurrent, n, stride_, odd}, begin / unit_,
+                              ceil_div(end, unit_));
+  }
+
   // The same with weights of bf16, a whole gate at a time.
   void low_product(const Scan<float>& s, int phase, const float* from, bool odd, int64_t begin, int64_t end) const {
     const int64_t n = recurrent_[phase].n, pack = pack_width(), gates = n / stride_;
@@ -495,6 +547,7 @@ class Recurrent final : public Kernel {
 
   const Layer layer_;
   const Attrs& attrs_;
+  const bool dynamic_;  // DynamicLSTM
   DType dtype_ = DType::kF32;
   bool is_double_ = false;
   int64_t steps_ = 0, batch_ = 0, features_ = 0, hidden_ = 0;
@@ -506,11 +559,13 @@ class Recurrent final : public Kernel {
   Gemm input_gemm_, recurrent_gemm_[2][2];  // [last part][product]
   Bf16Gemm input_low_gemm_;
   bool low_ = false, input_low_ = false;  // the weights are bf16
-  int64_t stride_ = 0;                    // of the gates in products with the recurrent weights
-  bool streams_ = false;                  // so few rows that each weight is read for all of them at once
-  bool pooled_ = false;                   // the products with the recurrent weights are
-  Lockstep lockstep_;                     // more than one part: units of a direction
-  Packed packed_;                         // constant weights: by direction, those of the input, then the recurrent ones
+  ByteGates input_bytes_, recurrent_bytes_;
+  int64_t unit_ = 1;      // columns of a block of recurrent weights
+  int64_t stride_ = 0;    // of the gates in products with the recurrent weights
+  bool streams_ = false;  // so few rows that each weight is read for all of them at once
+  bool pooled_ = false;   // the products with the recurrent weights are
+  Lockstep lockstep_;     // more than one part: units of a direction
+  Packed packed_;         // constant weights: by direction, those of the input, then the recurrent ones
 
   // Places in the workspace, in bytes; -1: none. The last ones are within the space of a direction and part.
   int64_t bytes_ = 0;
@@ -519,21 +574,14 @@ class Recurrent final : public Kernel {
   int64_t state_at_ = 0, cell_at_ = 0, recurrent_at_ = 0, unit_gemm_at_ = 0;
 };
 
-template <Layer layer>
+template <Layer layer, bool dynamic = false>
 std::unique_ptr<Kernel> create(const NodeContext& node) {
-  return std::make_unique<Recurrent>(node, layer);
+  return std::make_unique<Recurrent>(node, layer, dynamic);
 }
 
-template <Layer layer>
-Status infer(InferContext& c) {
-  return infer_recurrent(c, layer);
-}
-
-MINNOW_OP("LSTM", infer<Layer::kLstm>);
 MINNOW_KERNEL("LSTM", create<Layer::kLstm>);
-MINNOW_OP("GRU", infer<Layer::kGru>);
+MINNOW_KERNEL("DynamicLSTM", (create<Layer::kLstm, true>));
 MINNOW_KERNEL("GRU", create<Layer::kGru>);
-MINNOW_OP("RNN", infer<Layer::kRnn>);
 MINNOW_KERNEL("RNN", create<Layer::kRnn>);
 
 }  // namespace

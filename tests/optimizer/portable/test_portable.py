@@ -218,3 +218,58 @@ def test_scales_of_sums_agree() -> None:
     assert [n.output for n in steps.sums] == [b]  # z cannot be twice as large as x, and as a, in the first one
     assert steps.scale(a) == pytest.approx(steps.scale(z))
     assert steps.scale(x) > 0
+
+
+def recurrent(kind: Any, zeros: bool) -> tuple[Model, Array, list[Array | None]]:
+    rng = np.random.default_rng(5)
+    w, r = (rng.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, (1, k, 160)).astype(kind) for k in (72, 40))
+    scales = [np.full(1, 0.002, np.float32), (rng.random((1, 160)) / 200).astype(np.float32)]
+    middles = [np.full(1, 3, kind), rng.integers(0, 9, (1, 160)).astype(kind)] if zeros else [None, None]
+    operands = [w, r, rng.standard_normal((1, 320)).astype(np.float32), *[None] * 4, *scales, *middles]
+    x = rng.standard_normal((6, 2, 72)).astype(np.float32)
+    return optimized(model_of("DynamicLSTM", Sample((x, *operands), {"hidden": 40}, 3))), x, operands
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_recurrent_weights_stay_integers(kind: Any, zeros: bool) -> None:
+    """In both graphs, once in the file; the second one has the layer of floats with these weights."""
+    model, x, (w, r, b, *rest) = recurrent(kind, zeros)
+    assert [n.op for n in model.graph] == ["DynamicLSTM"]
+    assert not engine_only(model.portable)
+    assert not foreign_values(model.portable)
+    assert len(encode(model)) < w.size + r.size + 9000
+    plain = []
+    for weights, scale, zero in zip((w, r), rest[4:6], rest[6:8], strict=True):
+        middle = 0 if zero is None else zero.astype(np.float32).reshape(1, 1, -1)
+        plain.append(((weights.astype(np.float32) - middle) * scale.reshape(1, 1, -1)).transpose(0, 2, 1))
+    want = get("LSTM").evaluate([x, *plain, b], {"hidden": 40})
+    got = minnow.load(encode(alone(model))).run({"x": x})
+    for i, right in enumerate(want):
+        np.testing.assert_allclose(got[f"y{i}"], right, atol=1e-5)
+    first = minnow.load(encode(model)).run({"x": x})
+    for i in range(3):
+        np.testing.assert_allclose(first[f"y{i}"], got[f"y{i}"], atol=0.06)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_tables_and_products_stay_integers(kind: Any) -> None:
+    """Rows of a table of integers become floats when they are taken, and weights when the model is loaded."""
+    rng = np.random.default_rng(6)
+    info = np.iinfo(kind)
+    table, w = (rng.integers(info.min, info.max + 1, shape).astype(kind) for shape in ((400, 80), (80, 300)))
+    graph = Graph("main")
+    ids = graph.add_param(TensorType(DType.I32, (5,)), "x")
+    b = Builder(graph)
+    rows = b.Gather(Value.constant(table), ids, axis=0)
+    graph.outputs = [b.Cast(b.MatMulInteger(rows, Value.constant(w), None, kind(7)), to=DType.F32)]
+    model = Model(graph)
+    model.inputs, model.outputs = [("x", ids.type)], [("y", graph.outputs[0].type)]
+    optimize(model)
+    assert not engine_only(model.portable)
+    assert not foreign_values(model.portable)
+    assert len(encode(model)) < table.size + w.size + 9000
+    places = np.array([0, 399, 17, 17, 3], np.int32)
+    want = table[places].astype(np.float32) @ (w.astype(np.float32) - 7)
+    for made in (model, alone(model)):
+        np.testing.assert_array_equal(minnow.load(encode(made)).run({"x": places})["y"], want)
