@@ -379,10 +379,15 @@ def _scalar(value: Value) -> Value:
     return value if value.type.rank == 0 else Value.constant(value.data.numpy().reshape(()), value.name)
 
 
+# op list: those that only move or choose among the numbers of their first operand
+_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "MaxPool", "Expand", "Gather")
+
+
+_MOST_VIEWS = 8
+
+
 def _view(p: Any, x: Any) -> Any:
-    shaped = p.Reshape(x, ..., as_="view") | p.Flatten(x, as_="view") | p.Squeeze(x, as_="view")
-    moved = p.Unsqueeze(x, as_="view") | p.Transpose(x, as_="view") | p.Slice(x, ..., as_="view")
-    return shaped | moved | p.MaxPool(x, as_="view") | p.Expand(x, ..., as_="view") | p.Gather(x, ..., as_="view")
+    return reduce(or_, [getattr(p, name)(x, ..., as_="view") for name in _VIEWS])
 
 
 @rewrite(
@@ -407,16 +412,51 @@ def move_integers(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """
-    x, end = meaning(m.begin.output), _end(m.end)
-    if x is None or end is None or not x.is_one or len(m.view.outputs) > 1:
+    return _moved(b, m, m.begin, m.view)
+
+
+def _moved(b: Builder, m: Match, begin: Node, *views: Node) -> Value | None:
+    """The integers where these nodes, the first one first, move them."""
+    x, end = meaning(begin.output), _end(m.end)
+    if x is None or end is None or not x.is_one or any(len(v.outputs) > 1 for v in views):
         return m.no("it is not made of bytes, or does not become bytes, with one constant scale")
     if (
         float(x.scale.reshape(())),
         int(x.zero.reshape(())),
     ) != end or x.numbers.type.dtype is not m.end.output.type.dtype:
         return m.no("the integers mean something else behind it")
-    operands = [x.numbers if v is m.begin.output else v for v in m.view.inputs]
-    return b.node(m.view.op, operands, m.view.attrs).output
+    old, new = begin.output, x.numbers
+    for view in views:
+        moved = b.node(view.op, [new if v is old else v for v in view.inputs], view.attrs).output
+        old, new = view.output, moved
+    return new
+
+
+@rewrite(lambda p: p.QuantizeLinear(_view(p, p.any("moved")), p.const("last"), ..., as_="end"), shared=True)
+def move_integers_far(b: Builder, m: Match) -> Value | None:
+    """What is moved by several nodes between integers of one meaning is moved as integers.
+
+    Given:
+        graph g(%x: u8[2,1,3]) {
+          %a: f32[2,1,3] = DequantizeLinear(%x, f32[](0.5), u8[](3))
+          %b: f32[2,4,3] = Expand(%a, i64[3](2, 4, 3))
+          %c: f32[8,3] = Reshape(%b, i64[2](8, 3))
+          %y: u8[8,3] = QuantizeLinear(%c, f32[](0.5), u8[](3))
+          return %y
+        }
+    Result:
+        graph g(%x: u8[2,1,3]) {
+          %0: u8[2,4,3] = Expand(%x, i64[3](2, 4, 3))
+          %y: u8[8,3] = Reshape(%0, i64[2](8, 3))
+          return %y
+        }
+    """
+    views: list[Node] = [m.view]
+    while (node := views[0].input(0).producer) is not None and node.op in _VIEWS and len(views) < _MOST_VIEWS:
+        views.insert(0, node)
+    if node is None or node.op != "DequantizeLinear" or len(views) == 1:
+        return m.no("what several nodes move is not made of integers")
+    return _moved(b, m, node, *views)
 
 
 @rewrite(lambda p, x: p.QuantizeLinear(p.Concat(x, ..., as_="concat"), p.const("last"), ..., as_="end"))

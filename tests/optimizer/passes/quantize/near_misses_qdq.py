@@ -39,6 +39,17 @@ def _sum(*lines: str, zero: int = 7, last: str = "%c", scale: str = "0.375", res
     return _chain(*(lines or (_A, _B, _SUM)), end, params="%x: u8[2,2], %z: u8[2,2]", result=result)
 
 
+_REPEAT = ("%0: u8[1,2,1,5,2] = Unsqueeze(%x) {axes=(2,)}", "%1: u8[1,2,2,5,2] = Expand(%0, i64[5](1, 2, 2, 5, 2))",
+           "%2: u8[1,4,5,2] = Reshape(%1, i64[4](1, 4, 5, 2))")  # fmt: skip
+
+
+def _heads(x: str = "u8[1,2,5,2]", repeat: tuple[str, ...] = _REPEAT, step: str = "f32[](0.5), u8[](3))",
+           a: str = "[1,4,3,2]", k: str = "[1,4,5,2]", product: str = "[1,4,3,5] = MatMul(%a, %k) {transpose_b=True}"
+           ) -> str:  # fmt: skip
+    numbers = f"%k: f32{k} = DequantizeLinear({'%2' if repeat else '%x'}, {step}"
+    return _chain(*repeat, numbers, f"%y: f32{product}", params=f"%a: f32{a}, %x: {x}")
+
+
 CASES: dict[str, list[tuple[str, str]]] = {
     "quantize_conv": [
         ("others read", _conv(result="%y, %c")),
@@ -98,6 +109,30 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                   "%b: f32[2,2] = Transpose(%a) {perm=(1, 0)}",
                                   "%y: u8[2,2] = QuantizeLinear(%b, f32[2](0.5, 0.25), u8[2](3, 3))",
                                   params="%x: u8[2,2]")),
+    ],
+    "move_integers_far": [
+        ("made of integers", _chain("%a: f32[4] = Reshape(%x, i64[1](4))",
+                                    "%y: u8[4] = QuantizeLinear(%a, f32[](0.5), u8[](3))", params="%x: f32[2,2]")),
+        ("something else", _chain(_A, "%b: f32[2,2] = Transpose(%a) {perm=(1, 0)}",
+                                  "%c: f32[4] = Reshape(%b, i64[1](4))",
+                                  "%y: u8[4] = QuantizeLinear(%c, f32[](0.5), u8[](4))", params="%x: u8[2,2]")),
+        ("constant scale", _chain("%a: f32[2,2] = DequantizeLinear(%x, f32[2](0.5, 0.25), u8[2](3, 3))",
+                                  "%b: f32[2,2] = Transpose(%a) {perm=(1, 0)}", "%c: f32[4] = Reshape(%b, i64[1](4))",
+                                  "%y: u8[4] = QuantizeLinear(%c, f32[](0.5), u8[](3))", params="%x: u8[2,2]")),
+    ],
+    "share_heads": [
+        ("one constant scale", _heads(step="f32[5](0.5, 0.25, 1.0, 2.0, 3.0), u8[5](3, 3, 3, 3, 3)) {axis=2}")),
+        ("each stand for several", _heads("u8[1,4,5,2]", ())),
+        # Heads that lie side by side have different keys.
+        ("each stand for several", _heads(repeat=(
+            "%0: u8[1,1,2,5,2] = Unsqueeze(%x) {axes=(1,)}", "%1: u8[1,2,2,5,2] = Expand(%0, i64[5](1, 2, 2, 5, 2))",
+            "%2: u8[1,4,5,2] = Reshape(%1, i64[4](1, 4, 5, 2))"))),
+        ("axis of known size", _heads(a="[4,3,2]")),
+        ("axis of known size", _heads(a="[1,H,3,2]")),
+        ("two dimensions", _heads("u8[1,2,T,2]", (
+            "%0: u8[1,2,1,T,2] = Unsqueeze(%x) {axes=(2,)}", "%1: u8[1,2,2,T,2] = Expand(%0, i64[5](1, 1, 2, 1, 1))",
+            "%2: u8[1,4,T,2] = Reshape(%1, i64[4](1, 4, -1, 2))"), k="[1,4,T,2]", a="[1,4,N,T]",
+            product="[1,4,N,2] = MatMul(%a, %k)")),
     ],
     "join_integers": [
         ("made of bytes", _chain("%c: f32[2,6] = Concat(%x, %z) {axis=1}",
