@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from minnow.optimizer.portable.arithmetic import scaled, sums, window_of
+from minnow.optimizer.portable.sharing import LEAST_STORED
 from minnow.optimizer.portable.translation import Rounding, Translation, computes, offset_of
 from minnow.schema.ir import DType, Node, Value
 
@@ -163,6 +164,9 @@ def _integer_product(t: Translation, node: Node) -> bool:
     y = _add_layer(t, node, image, columns, common, (rows, outs, 1, 1), x_rounding)
     if y is None:
         return False
+    weights = node.input(1).data
+    if weights is not None and w.size >= LEAST_STORED:
+        t.made.turned.append(weights)
     rounding = _ended(t, node)
     steps = t.freed(y, 1.0 / rounding.scale)
     steps = steps if rounding.scale == 1.0 else t.b.Round(steps, halves="away")

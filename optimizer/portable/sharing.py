@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
-from minnow.schema.ir import Blob, DType, Graph, LazyBlob, Value
+from minnow.schema.ir import Blob, DType, Graph, LazyBlob, Node, TurnedBlob, Value
 from minnow.schema.ops import Builder
 
 
@@ -42,23 +43,42 @@ def keep_small(graph: Graph) -> None:
             node.set_input(i, b.node("Cast", [Value.constant(value.data.stored, value.name)], {"to": DType.F32}).output)
 
 
-def sign_weights(graph: Graph) -> None:
-    """Makes weights of u8 weights of i8, as other runtimes have them: 128 less, like their zero points.
+def share_weights(graph: Graph, turned: Sequence[Blob]) -> None:
+    """Has the file hold weights as the second graph has them.
 
-    Given the same input a layer has the same sums.
+    Those of u8 become i8: 128 less, like their zero points. Given the same input a layer has the same sums.
+
+    Args:
+        turned: weights of products, which are convolutions in the second graph: there they lie on their side.
     """
+    on_their_side = {id(blob) for blob in turned}
     for node in graph:
         # op list: the layers that subtract a zero point, their fourth operand, from weights of 8 bits, their second
         if node.op not in ("QuantizedConv", "QuantizedMatMul", "ConvInteger", "MatMulInteger"):
             continue
-        w, zero = node.input(1), node.input(3).array if node.has_input(3) else np.zeros((), np.uint8)
-        if w.data is None or w.type.dtype is not DType.U8 or zero is None:
+        w = node.input(1)
+        if w.data is None:
             continue
-        numbers = signed(w.data)
-        while len(node.inputs) < 4:
-            node.append_input(None)
-        node.set_input(1, Value.constant(numbers, w.name))
-        node.set_input(3, Value.constant((zero.astype(np.int16) - 128).astype(np.int8)))
+        is_turned = id(w.data) in on_their_side
+        _sign(node)
+        w = node.input(1)
+        if is_turned and w.data is not None:
+            stored = LazyBlob(partial(_on_its_side, w.data), w.type.dtype, tuple(w.data.shape)[::-1])
+            node.set_input(1, Value.constant(TurnedBlob(stored), w.name))
+
+
+def _on_its_side(blob: Blob) -> np.ndarray[tuple[int, ...], np.dtype[np.int8]]:
+    return np.ascontiguousarray(blob.numpy().T)
+
+
+def _sign(node: Node) -> None:
+    w, zero = node.input(1), node.input(3).array if node.has_input(3) else np.zeros((), np.uint8)
+    if w.data is None or w.type.dtype is not DType.U8 or zero is None:
+        return
+    while len(node.inputs) < 4:
+        node.append_input(None)
+    node.set_input(1, Value.constant(signed(w.data), w.name))
+    node.set_input(3, Value.constant((zero.astype(np.int16) - 128).astype(np.int8)))
 
 
 def signed(blob: Blob) -> Blob:

@@ -67,11 +67,13 @@ class Portable:
         graph: with the same parameters and outputs.
         in_integers: nodes by op that MNN's runtime computes with integers of 8 bits.
         in_floats: the names of the nodes, by op, that it computes with floats instead.
+        turned: the weights of products in the first graph that lie on their side here.
     """
 
     graph: Graph
     in_integers: Counter[str] = field(default_factory=Counter)
     in_floats: dict[str, list[str]] = field(default_factory=dict)
+    turned: list[Blob] = field(default_factory=list)
 
 
 Rule = Callable[["Translation", Node], None]

@@ -3,7 +3,7 @@
 Everything a pass needs is here by name: `Graph`, `Node`, `Value`, `TensorType`, `DType`, the blobs and the text form.
 """
 
-from minnow.schema.ir.blob import ArrayBlob, Blob, LazyBlob, MappedBlob, PackedBlob, unpack_codes
+from minnow.schema.ir.blob import ArrayBlob, Blob, LazyBlob, MappedBlob, PackedBlob, TurnedBlob, unpack_codes
 from minnow.schema.ir.compressed import QuantizedBlob, RoundedBlob, SparseBlob
 from minnow.schema.ir.dtype import DType
 from minnow.schema.ir.graph import Graph, Model, Node, State, Value
@@ -26,6 +26,7 @@ __all__ = [
     "SparseBlob",
     "State",
     "TensorType",
+    "TurnedBlob",
     "Value",
     "unpack_codes",
 ]

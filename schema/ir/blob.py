@@ -110,6 +110,23 @@ class LazyBlob(Described):
         return array.reshape(self._shape)
 
 
+class TurnedBlob(Described):
+    """A matrix that the file has on its side, where others read it so; a node turns it back when it is loaded.
+
+    Attributes:
+        stored: the matrix on its side.
+    """
+
+    __slots__ = ("stored",)
+
+    def __init__(self, stored: Blob) -> None:
+        super().__init__(stored.dtype, tuple(stored.shape)[::-1])
+        self.stored = stored
+
+    def numpy(self) -> Array:
+        return np.ascontiguousarray(self.stored.numpy().T)
+
+
 class PackedBlob(Described):
     """A matrix of small integers, packed into bytes, with a scale for each block of a row: (code - zero) * scale.
 

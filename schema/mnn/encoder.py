@@ -15,7 +15,19 @@ import numpy as np
 
 from minnow.schema.collector import SeldomCollected
 from minnow.schema.errors import InternalError, UnsupportedError
-from minnow.schema.ir import ArrayBlob, Blob, DType, Graph, LazyBlob, Model, Node, RoundedBlob, TensorType, Value
+from minnow.schema.ir import (
+    ArrayBlob,
+    Blob,
+    DType,
+    Graph,
+    LazyBlob,
+    Model,
+    Node,
+    RoundedBlob,
+    TensorType,
+    TurnedBlob,
+    Value,
+)
 from minnow.schema.ir.blob import nbytes
 from minnow.schema.ir.graph import RET
 from minnow.schema.mnn import state, wire
@@ -307,7 +319,8 @@ class GraphWriter:
             if value not in self.ids:
                 if value.data is None:
                     raise InternalError(f"{value!r} is used before it is computed")
-                self.ids[value] = self._const(value.data, value.name or "const", _is_exact(value))
+                made = self._turned if isinstance(value.data, TurnedBlob) else self._const
+                self.ids[value] = made(value.data, value.name or "const", _is_exact(value))
             return self.ids[value]
         array = np.asarray(value)
         key = (array.dtype.str, array.shape, array.tobytes())
@@ -337,6 +350,13 @@ class GraphWriter:
         self.ops.append(
             {"type": "Const", "main_type": "Blob", "main": blob, "outputIndexes": [index], "name": self.names[index]}
         )
+        return index
+
+    def _turned(self, data: TurnedBlob, name: str, exact: bool) -> int:
+        stored = self._const(data.stored, f"{name}/turned", exact)
+        index = self._new(name)
+        self.ops.append({"type": "Permute", "main_type": "Permute", "main": {"dims": [1, 0]}, "inputIndexes": [stored],
+                         "outputIndexes": [index], "name": self.names[index]})  # fmt: skip
         return index
 
     def _stored(self, dtype: DType, index: int) -> DType:

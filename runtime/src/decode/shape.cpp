@@ -41,10 +41,38 @@ Status decode_flatten(Decoder& d) {
 }
 MINNOW_DECODE(Flatten, decode_flatten);
 
+void turn_bytes(const uint8_t* from, int64_t rows, int64_t columns, uint8_t* to) {
+  constexpr int64_t kSide = 64;
+  for (int64_t r = 0; r < rows; r += kSide)
+    for (int64_t c = 0; c < columns; ++c)
+      for (int64_t i = r; i < std::min(rows, r + kSide); ++i) to[c * rows + i] = from[i * columns + c];
+}
+
+// A matrix of bytes in the file on its side, which is how the weights of a product lie that both graphs of a file have.
+std::shared_ptr<Constant> turned_bytes(const std::shared_ptr<Constant>& source) {
+  const TensorType& type = source->type();
+  if (source->is_lazy() || type.shape.rank() != 2 || dtype_size(type.dtype) != 1) return nullptr;
+  const int64_t rows = type.shape[0], columns = type.shape[1];
+  const auto decode = [source, rows, columns](void* to) {
+    std::shared_ptr<const Tensor> tensor;
+    if (source->acquire(&tensor).ok()) turn_bytes(tensor->as<uint8_t>(), rows, columns, static_cast<uint8_t*>(to));
+    source->release();
+  };
+  return Constant::decoded({type.dtype, Layout::kPlain, {columns, rows}}, decode, {});
+}
+
 Status decode_permute(Decoder& d) {
   const auto* main = d.main<wire::Permute>();
   MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
-  d.finish("mnn.Permute", {d.in(0)}, {{"perm", main == nullptr ? std::vector<int64_t>() : to_ints(main->dims())}});
+  std::vector<int64_t> perm = main == nullptr ? std::vector<int64_t>() : to_ints(main->dims());
+  const auto value = [&](int i) -> Value& { return d.graph().values[static_cast<size_t>(i)]; };
+  if (d.constant(0) != nullptr && d.num_outputs() == 1 && perm == std::vector<int64_t>{1, 0}) {
+    if (auto turned = turned_bytes(value(d.in(0)).constant)) {
+      value(d.out(0)).constant = std::move(turned);  // its bytes have been counted
+      return ok();
+    }
+  }
+  d.finish("mnn.Permute", {d.in(0)}, {{"perm", std::move(perm)}});
   return ok();
 }
 MINNOW_DECODE(Permute, decode_permute);

@@ -169,6 +169,25 @@ def test_weights_are_in_the_file_once() -> None:
     assert len(encode(both)) < len(encode(replace(both, portable=None))) + 4000
 
 
+@pytest.mark.parametrize(("kind", "zero"), [(np.int8, None), (np.int8, 3), (np.uint8, 130), (np.uint8, None)])
+def test_weights_of_products_are_in_the_file_once(kind: Any, zero: int | None) -> None:
+    """They lie on their side in the second graph, where they are those of a convolution."""
+    rng = np.random.default_rng(0)
+    info = np.iinfo(kind)
+    x, w = (rng.integers(info.min, info.max + 1, shape).astype(kind) for shape in ((5, 90), (90, 130)))
+    factor = (rng.random(130) * 0.001 + 0.0001).astype(np.float32)
+    operands = (x, w, kind(7), None if zero is None else kind(zero), None, factor, np.uint8(120))
+    model = optimized(model_of("QuantizedMatMul", Sample(operands, {"to": DType.U8})))
+    data = encode(model)
+    assert len(data) < w.size + 9000
+    (want,) = get("QuantizedMatMul").evaluate(operands, {"to": DType.U8})
+    np.testing.assert_array_equal(minnow.load(data, threads=1).run({"x": x})["y0"], want)
+    check_close(np.asarray(minnow.load(encode(alone(model))).run({"x": x})["y0"]), want)
+    assert [row["op"] for row in minnow.load(data).profile({"x": x}, 1)] == ["QuantizedMatMul"]
+    again = decode(data)
+    assert encode(optimized(again)) == data
+
+
 @pytest.mark.parametrize("form", [FileForm(flush=True), FileForm(tanh_gelu=True), FileForm(sparse=True)])
 def test_other_forms_have_one_graph(form: FileForm) -> None:
     net = wire.read(encode(optimized(layer()), form=form))
