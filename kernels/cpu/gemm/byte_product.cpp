@@ -168,10 +168,9 @@ MINNOW_PANEL void finish_tiles(const ByteProduct& p, int64_t row, int64_t rows, 
 // Few rows, for which filling tiles takes longer than reading the right matrix: by the other instruction, with the
 // tiles' forms of both matrices. The sums of a column are in several parts, since an addition waits for the one before
 // it.
-template <int kRows, int kVectors>
+template <int kRows, int kVectors, int64_t kAhead>
 MINNOW_PANEL void few_rows(const ByteProduct& p, int64_t rows, int64_t column) {
   constexpr int kParts = kRows == 1 ? 4 : kRows == 2 ? 2 : 1;
-  constexpr int64_t kAhead = 2048;  // lanes
   __m512i sum[kParts][kRows][kVectors];
 #pragma GCC unroll 4
   for (int i = 0; i < kParts; ++i)
@@ -210,9 +209,10 @@ MINNOW_PANEL void few_rows(const ByteProduct& p, int64_t rows, int64_t column) {
 
 template <int kVectors>
 void few_rows_of(const ByteProduct& p, int64_t column) {
-  p.rows == 1   ? few_rows<1, kVectors>(p, 1, column)
-  : p.rows == 2 ? few_rows<2, kVectors>(p, 2, column)
-                : few_rows<4, kVectors>(p, p.rows, column);
+  constexpr int64_t kMemory = 2048, kCache = 512;  // lanes that are asked for in advance
+  if (p.rows == 1)
+    return p.is_cached ? few_rows<1, kVectors, kCache>(p, 1, column) : few_rows<1, kVectors, kMemory>(p, 1, column);
+  p.rows == 2 ? few_rows<2, kVectors, kMemory>(p, 2, column) : few_rows<4, kVectors, kMemory>(p, p.rows, column);
 }
 
 template <class Tiles>

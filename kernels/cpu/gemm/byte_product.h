@@ -27,6 +27,7 @@ struct ByteProduct {
   const uint32_t* right = nullptr;
   int64_t steps = 0, rows = 0, columns = 0;
   int64_t width = 0;                 // lanes from one step of the right matrix to the next, a multiple of 16
+  bool is_cached = false;            // the right matrix is in a cache, most likely
   const uint32_t* start = nullptr;   // of each row's sums
   const uint32_t* offset = nullptr;  // of each column's sums; may be null
   const uint32_t* factor = nullptr;  // of each row, times `column` of each column, which is subtracted; may be null

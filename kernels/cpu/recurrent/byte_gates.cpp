@@ -153,6 +153,7 @@ void ByteGates::multiply_panel(const Call& call, int64_t gate, int64_t panel) co
       p.rows = rows;
       p.columns = columns;
       p.width = width_;
+      p.is_cached = true;  // since the step before
       p.start = kNoStart;
       p.sums = tile;
       p.ldc = width_;
