@@ -115,9 +115,10 @@ class ConvInteger final : public Kernel {
   }
 
  private:
-  static constexpr int64_t kRows = 64;           // of sums at a time
-  static constexpr int64_t kRoom = 64;           // lanes that are read beyond the last pixel
-  static constexpr int64_t kMostKept = 1 << 16;  // places in a table that is not made again for each run
+  static constexpr int64_t kRows = 64;             // of sums at a time
+  static constexpr int64_t kPanelLanes = 1 << 17;  // of panels at a time, which stay in the second cache
+  static constexpr int64_t kRoom = 64;             // lanes that are read beyond the last pixel
+  static constexpr int64_t kMostKept = 1 << 16;    // places in a table that is not made again for each run
   // Packed weights that are kept have some bytes, or so many for each number.
   static constexpr int64_t kLeastBytes = 1 << 20, kMostBytes = 16;
 
@@ -145,7 +146,7 @@ class ConvInteger final : public Kernel {
   }
   // Panels that are multiplied by some rows of weights before the next rows: as many as stay in the cache.
   int64_t panels_at_once() const {
-    return std::clamp<int64_t>(65536 / (steps() * integer_panel() + 1), 1, std::max<int64_t>(panels(), 1));
+    return std::clamp<int64_t>(kPanelLanes / (steps() * integer_panel() + 1), 1, std::max<int64_t>(panels(), 1));
   }
   // Panels of a plane of results, which share its vectors of columns evenly.
   int64_t plane_vectors() const { return (out_[1] * out_[2] + kByteLanes - 1) / kByteLanes; }
@@ -405,6 +406,7 @@ class ConvInteger final : public Kernel {
       uint32_t *column = scratch_space + worker * scratch(), *tile = column + width;
       uint32_t* panel = tile + std::min(kRows, rows) * width;
       LongLoop loop;
+      const ByteUse use(unit);
       for (int64_t task = begin; task < end; ++task) {
         const int64_t share = task % shares, part = task / shares % parts, plane = task / shares / parts;
         const int64_t of_group = plane / out_[0], z = plane % out_[0], g = of_group % group_;
@@ -423,8 +425,14 @@ class ConvInteger final : public Kernel {
           p.steps = steps();
           p.rows = std::min(kRows, limit - channel);
           p.start = starts + row;
+          // The next weights, a part of them beside each panel.
+          const int64_t next = std::clamp<int64_t>(limit - channel - kRows, 0, kRows) * steps();
+          const uint32_t* next_weights = weights + g * row_size(rows) + (channel + kRows) * steps();
           for (int64_t i = first; i < last; ++i) {
             const int64_t at = bound(i);
+            const int64_t soon = next * (i - first) / (last - first);
+            p.soon = next_weights + soon;
+            p.soon_lanes = next * (i - first + 1) / (last - first) - soon;
             p.right = panel + (i - first) * steps() * width;
             p.width = bound(i + 1) - at;
             p.columns = std::min(bound(i + 1), pixels) - at;

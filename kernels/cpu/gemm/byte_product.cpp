@@ -122,9 +122,22 @@ void multiply_vnni(const ByteProduct& p) {
   }
 }
 
+// What is to be read next, line by line while the tiles multiply.
+struct Soon {
+  const char *at, *end;
+
+  void bring() {
+    constexpr int kLines = 8, kLine = 64;
+    if (at >= end) return;
+#pragma GCC unroll 8
+    for (int i = 0; i < kLines; ++i) _mm_prefetch(at + i * kLine, _MM_HINT_T1);
+    at += kLines * kLine;
+  }
+};
+
 // Sums in tiles 0 to 3, left ones in 4 and 5, right ones in 6 and 7: four products for four loads.
 template <class Tiles, int kBlocks, int kVectors>
-void amx_tiles(Tiles& tiles, const ByteProduct& p, int64_t row, int64_t column, uint32_t* sums) {
+void amx_tiles(Tiles& tiles, const ByteProduct& p, int64_t row, int64_t column, Soon& soon, uint32_t* sums) {
   tiles.template zero<0>();
   if constexpr (kVectors > 1) tiles.template zero<1>();
   if constexpr (kBlocks > 1) tiles.template zero<2>();
@@ -144,6 +157,7 @@ void amx_tiles(Tiles& tiles, const ByteProduct& p, int64_t row, int64_t column, 
       tiles.template add_byte_product<2, 5, 6>();
     }
     if constexpr (kBlocks > 1 && kVectors > 1) tiles.template add_byte_product<3, 5, 7>();
+    soon.bring();
   }
   constexpr int64_t kRow = kAmxVectors * kByteLanes;
   tiles.template store<0>(sums, 4 * kRow);
@@ -215,6 +229,39 @@ void few_rows_of(const ByteProduct& p, int64_t column) {
   p.rows == 2 ? few_rows<2, kVectors, kMemory>(p, 2, column) : few_rows<4, kVectors, kMemory>(p, p.rows, column);
 }
 
+// The usual case of finish_tiles: bytes of rows of 32 columns, each row with its own scale or all with one. Two rows at
+// a time: the instructions that narrow saturate, and take two vectors each.
+template <bool kSigned>
+MINNOW_PANEL void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, int64_t column, const uint32_t* sums) {
+  const __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i zero = _mm512_set1_epi16(static_cast<short>(p.zero));
+  // What is too large for an integer would become a negative one.
+  const __m512 high = _mm512_set1_ps(1024);
+  const int64_t left = std::min<int64_t>(p.columns - column, kAmxVectors * kByteLanes);
+  const __mmask32 mask = static_cast<__mmask32>((uint64_t{1} << left) - 1);
+  const int64_t step = p.scale_of_row ? 1 : 0;
+  const auto narrow = [&](int64_t r) __attribute__((always_inline, target("avx512f,avx512bw,avx512vl"))) {
+    const __m512i start = _mm512_set1_epi32(static_cast<int>(p.start[row + r]));
+    const __m512 scale = _mm512_set1_ps(p.scale[(row + r) * step]);
+    __m512i whole[2];
+    for (int v = 0; v < 2; ++v) {
+      const __m512i sum = _mm512_load_si512(sums + (r * kAmxVectors + v) * kByteLanes);
+      const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(sum, start)), scale);
+      whole[v] = _mm512_cvt_roundps_epi32(_mm512_min_ps(scaled, high), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    }
+    return _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zero);
+  };
+  uint8_t* to = p.bytes + row * p.ldc + column;
+  for (int64_t r = 0; r < rows; r += 2, to += 2 * p.ldc) {
+    const bool both = r + 1 < rows;
+    const __m512i one = narrow(r), other = both ? narrow(r + 1) : one;
+    const __m512i bytes = kSigned ? _mm512_packs_epi16(one, other) : _mm512_packus_epi16(one, other);
+    const __m512i rows_of_bytes = _mm512_permutexvar_epi32(in_order, bytes);
+    _mm256_mask_storeu_epi8(to, mask, _mm512_castsi512_si256(rows_of_bytes));
+    if (both) _mm256_mask_storeu_epi8(to + p.ldc, mask, _mm512_extracti64x4_epi64(rows_of_bytes, 1));
+  }
+}
+
 template <class Tiles>
 void multiply_amx(const ByteProduct& p) {
   constexpr int64_t kFewRows = 4;
@@ -225,24 +272,30 @@ void multiply_amx(const ByteProduct& p) {
   }
   alignas(64) uint32_t sums[2 * kAmxRows * kAmxVectors * kByteLanes];
   Tiles tiles;
-  Tiles::begin();
+  Soon soon = {reinterpret_cast<const char*>(p.soon), reinterpret_cast<const char*>(p.soon + p.soon_lanes)};
+  const bool usual = p.scale != nullptr && !p.scale_of_column && p.offset == nullptr && p.factor == nullptr;
   for (int64_t j = 0; j < p.columns; j += kAmxVectors * kByteLanes) {
     const bool wide = p.columns - j > kByteLanes;
     for (int64_t i = 0; i < p.rows; i += 2 * kAmxRows) {
       const int64_t rows = std::min<int64_t>(2 * kAmxRows, p.rows - i);
       if (rows > kAmxRows)
-        wide ? amx_tiles<Tiles, 2, 2>(tiles, p, i, j, sums) : amx_tiles<Tiles, 2, 1>(tiles, p, i, j, sums);
+        wide ? amx_tiles<Tiles, 2, 2>(tiles, p, i, j, soon, sums) : amx_tiles<Tiles, 2, 1>(tiles, p, i, j, soon, sums);
       else
-        wide ? amx_tiles<Tiles, 1, 2>(tiles, p, i, j, sums) : amx_tiles<Tiles, 1, 1>(tiles, p, i, j, sums);
-      wide ? finish_tiles<2>(p, i, rows, j, sums) : finish_tiles<1>(p, i, rows, j, sums);
+        wide ? amx_tiles<Tiles, 1, 2>(tiles, p, i, j, soon, sums) : amx_tiles<Tiles, 1, 1>(tiles, p, i, j, soon, sums);
+      if (wide && usual)
+        p.is_signed ? finish_bytes<true>(p, i, rows, j, sums) : finish_bytes<false>(p, i, rows, j, sums);
+      else
+        wide ? finish_tiles<2>(p, i, rows, j, sums) : finish_tiles<1>(p, i, rows, j, sums);
     }
   }
-  Tiles::end();
 }
 
 constexpr ByteUnit kVnni = {"bytes", kVnniRows, 1, kVnniVectors, multiply_vnni};
-constexpr ByteUnit kAmx = {"bytes_amx", kAmxRows, kAmxRows, kAmxVectors, multiply_amx<AmxTiles>};
-constexpr ByteUnit kEmulated = {"bytes_emulated", kAmxRows, kAmxRows, kAmxVectors, multiply_amx<EmulatedTiles>};
+constexpr ByteUnit kAmx = {"bytes_amx",     kAmxRows,     kAmxRows, kAmxVectors, multiply_amx<AmxTiles>,
+                           AmxTiles::begin, AmxTiles::end};
+constexpr ByteUnit kEmulated = {
+    "bytes_emulated",     kAmxRows,          kAmxRows, kAmxVectors, multiply_amx<EmulatedTiles>,
+    EmulatedTiles::begin, EmulatedTiles::end};
 
 // Whether a unit gives the sums of the emulation, of bytes of all kinds, by each way through its loops.
 bool multiplies_right(const ByteUnit& unit) {
@@ -260,6 +313,7 @@ bool multiplies_right(const ByteUnit& unit) {
   for (uint32_t& x : data->left) x = next();
   for (uint32_t& x : data->right) x = next();
   for (uint32_t& x : data->start) x = next();
+  const ByteUse use(unit);
   ByteProduct p;
   p.left = data->left;
   p.right = data->right;

@@ -41,6 +41,9 @@ struct ByteProduct {
   int32_t zero = 0;
   uint8_t* bytes = nullptr;
   int64_t ldc = 0;  // elements from one row of results to the next
+  // Lanes that will be read next: they are brought closer meanwhile, as far as there is time for it. May be null.
+  const uint32_t* soon = nullptr;
+  int64_t soon_lanes = 0;
 };
 
 struct ByteUnit {
@@ -49,6 +52,25 @@ struct ByteUnit {
   int64_t steps;    // their number is a multiple of it
   int64_t vectors;  // of 16 columns each, in a panel
   void (*multiply)(const ByteProduct& p);
+  // What the thread holds while it multiplies; see ByteUse.
+  void (*begin)() = nullptr;
+  void (*end)() = nullptr;
+};
+
+// A thread multiplies between its construction and its end.
+class ByteUse {
+ public:
+  explicit ByteUse(const ByteUnit& unit) : unit_(unit) {
+    if (unit_.begin != nullptr) unit_.begin();
+  }
+  ~ByteUse() {
+    if (unit_.end != nullptr) unit_.end();
+  }
+  ByteUse(const ByteUse&) = delete;
+  ByteUse& operator=(const ByteUse&) = delete;
+
+ private:
+  const ByteUnit& unit_;
 };
 
 constexpr int64_t kByteLanes = 16;  // of a vector

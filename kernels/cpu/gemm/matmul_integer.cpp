@@ -243,6 +243,7 @@ class MatMulInteger final : public Kernel {
     p.column = product.column;
     p.sums = product.c;
     p.ldc = product.ldc;
+    const ByteUse use(*unit_);
     unit_->multiply(p);
   }
 
@@ -263,6 +264,7 @@ class MatMulInteger final : public Kernel {
     p.zero = quantized.zero;
     p.bytes = to;
     p.ldc = s_.n;
+    const ByteUse use(*unit_);
     unit_->multiply(p);
   }
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/cpu/machine/cost.h"
+#include "kernels/cpu/pool/bytes.h"
 #include "kernels/cpu/pool/place.h"
 #include "kernels/cpu/elementwise/math-inl.h"
 #include "kernels/core/interrupt.h"
@@ -63,21 +64,6 @@ void pool_columns(const float* in, int64_t n, int64_t rows, int64_t row, float* 
     for (int64_t i = 0; i < rows; ++i) most = max_or_nan(most, hn::LoadU(d, in + i * row + x));
     hn::StoreU(most, d, out + x);
   }
-}
-
-template <typename T>
-HWY_INLINE void greater_of(const T* in, int64_t n, T* out) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Max(hn::LoadU(d, in + i), hn::LoadU(d, out + i)), d, out + i);
-  for (; i < n; ++i) out[i] = std::max(out[i], in[i]);
-}
-
-// The greater of `n` bytes each, in place of the second ones.
-void greater_bytes(const uint8_t* in, int64_t n, bool is_signed, uint8_t* out) {
-  is_signed ? greater_of(reinterpret_cast<const int8_t*>(in), n, reinterpret_cast<int8_t*>(out))
-            : greater_of(in, n, out);
 }
 
 // All `n` pixels of a block of channels. Sums are made of short partial sums, so that their error stays small.
@@ -150,7 +136,6 @@ namespace {
 HWY_EXPORT(pool_line);
 HWY_EXPORT(pool_all);
 HWY_EXPORT(pool_columns);
-HWY_EXPORT(greater_bytes);
 HWY_EXPORT(pool_row);
 
 constexpr int64_t kSerialTaps = 20000;    // less work is not worth waking a thread
@@ -194,7 +179,8 @@ Status infer_pool(InferContext& c, bool mean) {
 Status infer_max_pool(InferContext& c) { return infer_pool(c, false); }
 Status infer_average_pool(InferContext& c) { return infer_pool(c, true); }
 
-constexpr int64_t kMostColumns = 2048;  // of bytes, on the stack
+constexpr int64_t kMostColumns = 4096;    // of bytes, on the stack
+constexpr int64_t kColumnsOfSome = 1024;  // as many rows at a time as have so many columns together
 // Longer axes have no table of places, whose memory no limit would count; they are found again in each run.
 constexpr int64_t kMostPlaces = 1 << 14;
 constexpr int64_t kSomePlaces = 128;  // at once, of such an axis
@@ -269,13 +255,19 @@ class Pool final : public Kernel {
     // Rows of the output, of all planes; of an image, each thread those of one part, as the convolutions do.
     const int64_t threads = context.pool->threads();
     const bool by_rows = packed_ && slices == planes_ && images_ == 1 && threads > 1;
-    const int64_t bands = by_rows ? std::min(out_[1], threads) : out_[1], items = slices * bands;
+    const bool of_bytes = pools_bytes(context);
+    const int64_t bands = by_rows ? std::min(out_[1], threads) : of_bytes ? (out_[1] + 31) / 32 : out_[1];
+    const int64_t items = slices * bands;
     context.pool->parallel_for(items, small ? items : 1, [&](int64_t begin, int64_t end, int worker) {
       float* columns = by_columns_ ? static_cast<float*>(context.workspace) + worker * line_floats() : nullptr;
       for (int64_t i = begin; i < end; ++i) {
         const int64_t slice = by_rows ? i % slices : i / bands, band = by_rows ? i / slices : i % bands;
-        for (int64_t y = band * out_[1] / bands; y < (band + 1) * out_[1] / bands; ++y)
-          run_line(context, slice * out_[1] + y, columns);
+        const int64_t first = band * out_[1] / bands, last = (band + 1) * out_[1] / bands;
+        if (of_bytes) {
+          run_bytes(context, slice / out_[0], place_at(0, slice % out_[0]), slice * out_[1] + first, last - first);
+          continue;
+        }
+        for (int64_t y = first; y < last; ++y) run_line(context, slice * out_[1] + y, columns);
       }
     });
   }
@@ -344,10 +336,6 @@ class Pool final : public Kernel {
     const bool indices = !mean_ && context.out.size() > 1 && context.out[1] != nullptr;
     if (packed_ && !indices) return;
     const DType type = context.in[0]->type.dtype;
-    if (!mean_ && !indices && in_[2] <= kMostColumns) {
-      if (type == DType::kU8) return run_bytes(context, plane, z, y, line, kLeast<int8_t>);
-      if (type == DType::kI8) return run_bytes(context, plane, z, y, line, 0);
-    }
     LongLoop loop;
     for (int64_t x = 0; x < out_[2] && loop.goes_on(4 * taps_); ++x) {
       const Place p = {z, y, place_at(2, x)};
@@ -359,38 +347,43 @@ class Pool final : public Kernel {
     }
   }
 
-  // A row of the output: first the maxima of columns, then of those beside each other, wherever windows begin.
-  // `flip`: see as_compared().
-  void run_bytes(const RunContext& context, int64_t plane, const PoolPlace& z, const PoolPlace& y, int64_t line,
-                 int8_t flip) const {
-    int8_t columns[kMostColumns], windows[kMostColumns];
-    const int64_t n = in_[2], span = (w_.kernel[2] - 1) * w_.dilation[2];
-    const auto raise = [&](const int8_t* in, int64_t count, int8_t* out) {
-      HWY_DYNAMIC_DISPATCH(greater_bytes)
-      (reinterpret_cast<const uint8_t*>(in), count, flip == 0, reinterpret_cast<uint8_t*>(out));
-    };
-    const int8_t least = flipped(kLeast<int8_t>, flip);
-    std::fill_n(columns, n, least);
-    for (int64_t i = 0; i < z.taps; ++i) {
-      for (int64_t j = 0; j < y.taps; ++j) {
-        const int64_t slice = plane * in_[0] + z.first + i * w_.dilation[0];
-        raise(context.in[0]->as<int8_t>() + (slice * in_[1] + y.first + j * w_.dilation[1]) * n, n, columns);
+  bool pools_bytes(const RunContext& context) const {
+    const DType type = context.in[0]->type.dtype;
+    const bool indices = context.out.size() > 1 && context.out[1] != nullptr;
+    return !mean_ && !indices && (type == DType::kU8 || type == DType::kI8) && padded_columns() <= kMostColumns;
+  }
+
+  // Bytes of a row of the image with its padding, within which all windows are.
+  int64_t padded_columns() const {
+    const int64_t span = (w_.kernel[2] - 1) * w_.dilation[2];
+    return std::max(w_.begin[2] + in_[2], (out_[2] - 1) * w_.stride[2] + span + 1);
+  }
+
+  // Rows of the output from `first` on: the maxima of columns of each, which windows then share. Padding is less than
+  // all numbers, or no greater. Some rows at a time, since what has just been written is read in other pieces.
+  void run_bytes(const RunContext& context, int64_t plane, const PoolPlace& z, int64_t first, int64_t rows) const {
+    uint8_t columns[kMostColumns + kReadBehind];
+    const bool is_signed = context.in[0]->type.dtype == DType::kI8;
+    const int64_t width = padded_columns(), some = std::clamp<int64_t>(kColumnsOfSome / width, 1, rows);
+    const uint8_t least = is_signed ? 0x80 : 0;
+    std::fill_n(columns, kMostColumns + kReadBehind, least);
+    ByteColumns c;
+    c.n = in_[2];
+    c.planes = z.taps;
+    c.plane = w_.dilation[0] * in_[1] * in_[2];
+    c.row = w_.dilation[1] * in_[2];
+    const uint8_t* in = context.in[0]->as<uint8_t>() + (plane * in_[0] + z.first) * in_[1] * in_[2];
+    uint8_t* out = context.out[0]->as<uint8_t>() + first * out_[2];
+    for (int64_t done = 0; done < rows; done += some) {
+      const int64_t n = std::min(some, rows - done);
+      for (int64_t i = 0; i < n; ++i) {
+        const PoolPlace y = place_at(1, (first + done + i) % out_[1]);
+        c.rows = y.taps;
+        max_columns(in + y.first * in_[2], c, is_signed, columns + i * width + w_.begin[2]);
       }
-    }
-    std::copy_n(columns, n, windows);
-    for (int64_t k = 1; k < w_.kernel[2] && span < n; ++k) raise(columns + k * w_.dilation[2], n - span, windows);
-    int8_t* out = context.out[0]->as<int8_t>() + line * out_[2];
-    for (int64_t x = 0; x < out_[2]; ++x) {
-      const PoolPlace p = place_at(2, x);
-      int8_t best = p.taps == 0 ? least : windows[p.first];
-      if (p.taps < w_.kernel[2] && p.taps > 0) {  // at an end
-        best = columns[p.first];
-        for (int64_t k = 1; k < p.taps; ++k) {
-          const int8_t other = columns[p.first + k * w_.dilation[2]];
-          if (flipped(other, flip) > flipped(best, flip)) best = other;
-        }
-      }
-      out[x] = best;
+      for (int64_t i = 0; i < n; ++i)
+        max_windows(columns + i * width, w_.kernel[2], w_.dilation[2], w_.stride[2], out_[2], is_signed,
+                    out + (done + i) * out_[2]);
     }
   }
 

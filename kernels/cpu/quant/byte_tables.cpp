@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cmath>
 
 #define MINNOW_TABLES __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vbmi")))
 #define MINNOW_TABLES_INLINE MINNOW_TABLES inline __attribute__((always_inline))
@@ -123,32 +124,145 @@ MINNOW_TABLES void find_wide(const uint8_t* x, const uint32_t* table, uint8_t lo
   }
 }
 
-MINNOW_TABLES void sum_bytes(const ByteSum& s, const uint8_t* a, const uint8_t* b, int64_t n, uint8_t* y) {
-  WideTable t[2];
-  for (int i = 0; i < 2; ++i) split_table(s.table[i], &t[i]);
-  const __m512i flip[2] = {_mm512_set1_epi8(static_cast<char>(s.lowest[0])),
-                           _mm512_set1_epi8(static_cast<char>(s.lowest[1]))};
-  const int64_t half = (int64_t{1} << 30) + (int64_t{1} << (30 + s.right));
-  const TwoRoundings rounding = {_mm512_set1_epi64(s.multiplier), _mm512_set1_epi64(half),
-                                 _mm512_set1_epi64(half - (int64_t{1} << 31)), _mm_cvtsi32_si128(31 + s.right)};
-  const bool halves = s.multiplier == 1 << 30 && s.right < 31;
-  const __m512i small_half = _mm512_set1_epi32(halves ? 1 << (s.right - 1) : 0);
-  const __m128i right = _mm_cvtsi32_si128(s.right);
-  const __m512i zero = _mm512_set1_epi32(s.zero), least = _mm512_set1_epi32(s.least), most = _mm512_set1_epi32(s.most);
-  for (int64_t i = 0; i < n; i += 64) {
-    const int64_t left = std::min<int64_t>(64, n - i);
-    const __mmask64 mask = ~uint64_t{0} >> (64 - left);
+namespace {
+
+// A sum of tables as numbers of 32 bits, the way that QuantizedSum says.
+class TableSum {
+ public:
+  MINNOW_TABLES explicit TableSum(const ByteSum& s) : halves_(s.multiplier == 1 << 30 && s.right < 31) {
+    for (int i = 0; i < 2; ++i) split_table(s.table[i], &table_[i]);
+    for (int i = 0; i < 2; ++i) flip_[i] = _mm512_set1_epi8(static_cast<char>(s.lowest[i]));
+    const int64_t half = (int64_t{1} << 30) + (int64_t{1} << (30 + s.right));
+    rounding_ = {_mm512_set1_epi64(s.multiplier), _mm512_set1_epi64(half), _mm512_set1_epi64(half - (int64_t{1} << 31)),
+                 _mm_cvtsi32_si128(31 + s.right)};
+    small_half_ = _mm512_set1_epi32(halves_ ? 1 << (s.right - 1) : 0);
+    right_ = _mm_cvtsi32_si128(s.right);
+    zero_ = _mm512_set1_epi32(s.zero);
+    least_ = _mm512_set1_epi32(s.least);
+    most_ = _mm512_set1_epi32(s.most);
+  }
+
+  // Up to 64 numbers.
+  MINNOW_TABLES void add(const uint8_t* a, const uint8_t* b, int64_t n, uint8_t* y) const {
+    const __mmask64 mask = ~uint64_t{0} >> (64 - n);
     __m512i one[4], other[4];
-    find_numbers(t[0], _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, a + i), flip[0]), one);
-    find_numbers(t[1], _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, b + i), flip[1]), other);
+    find_numbers(table_[0], _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, a), flip_[0]), one);
+    find_numbers(table_[1], _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, b), flip_[1]), other);
 #pragma GCC unroll 4
     for (int k = 0; k < 4; ++k) {
       const __m512i total = _mm512_add_epi32(one[k], other[k]);
-      const __m512i sum = _mm512_add_epi32(halves ? halved(total, small_half, right) : scaled(total, rounding), zero);
-      const __m512i bounded = _mm512_maskz_min_epi32(kAll, _mm512_maskz_max_epi32(kAll, sum, least), most);
-      _mm512_mask_cvtepi32_storeu_epi8(y + i + 16 * k, static_cast<__mmask16>(mask >> (16 * k)), bounded);
+      const __m512i sum =
+          _mm512_add_epi32(halves_ ? halved(total, small_half_, right_) : scaled(total, rounding_), zero_);
+      const __m512i bounded = _mm512_maskz_min_epi32(kAll, _mm512_maskz_max_epi32(kAll, sum, least_), most_);
+      _mm512_mask_cvtepi32_storeu_epi8(y + 16 * k, static_cast<__mmask16>(mask >> (16 * k)), bounded);
     }
   }
+
+ private:
+  WideTable table_[2];
+  __m512i flip_[2];
+  TwoRoundings rounding_;
+  bool halves_;
+  __m512i small_half_, zero_, least_, most_;
+  __m128i right_;
+};
+
+// Tables are mostly multiples of their arguments, rounded. Then the sum, in units of the result, is nearly
+// slope[0] * a + slope[1] * b + start, in f32; where that is farther than `doubt` from the middle between two integers,
+// rounding it gives what the tables do.
+struct LinearSum {
+  float slope[2], start, doubt;
+};
+
+// Whether so little is in doubt that this pays. Lines go through the ends of the tables.
+bool find_lines(const ByteSum& s, LinearSum* line) {
+  constexpr double kMostDoubt = 1.0 / 1024, kHuge = 1 << 30;
+  const double unit = std::ldexp(static_cast<double>(s.multiplier), -31 - s.right);
+  double start = 0, most = 0, doubt = std::ldexp(1.0, -s.right);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto at = [&](int k) { return static_cast<double>(static_cast<int32_t>(s.table[i][k])); };
+    line->slope[i] = static_cast<float>((at(255) - at(0)) / 255 * unit);
+    const double slope = static_cast<double>(line->slope[i]), first = at(0) * unit;
+    double off = 0;
+    for (int k = 0; k < 256; ++k) {
+      if (std::abs(at(k)) >= kHuge) return false;  // their sum might wrap
+      off = std::max(off, std::abs(at(k) * unit - (first + slope * k)));
+    }
+    // The argument is the byte as it is, which is less than its place in the table where it has a sign.
+    start += first + slope * s.lowest[i];
+    most += std::abs(first) + std::abs(slope) * 512;
+    doubt += off;
+  }
+  line->start = static_cast<float>(start);
+  // Roundings of the start, of a product and of two sums.
+  doubt += 4 * std::ldexp(most, -24);
+  line->doubt = static_cast<float>(0.5 - doubt);
+  return doubt < kMostDoubt;
+}
+
+template <bool kSigned>
+MINNOW_TABLES_INLINE __m512 as_floats(const uint8_t* bytes) {
+  const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
+  return _mm512_cvtepi32_ps(kSigned ? _mm512_cvtepi8_epi32(x) : _mm512_cvtepu8_epi32(x));
+}
+
+// 64 numbers; false where some are in doubt.
+template <bool kSignedA, bool kSignedB>
+MINNOW_TABLES_INLINE bool add_lines(const LinearSum& line, const uint8_t* a, const uint8_t* b, __m512i (&sum)[4]) {
+  const __m512 one = _mm512_set1_ps(line.slope[0]), other = _mm512_set1_ps(line.slope[1]);
+  const __m512 start = _mm512_set1_ps(line.start), limit = _mm512_set1_ps(line.doubt);
+  __mmask16 doubts = 0;
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; ++k) {
+    const __m512 partial = _mm512_fmadd_ps(as_floats<kSignedB>(b + 16 * k), other, start);
+    const __m512 y = _mm512_fmadd_ps(as_floats<kSignedA>(a + 16 * k), one, partial);
+    sum[k] = _mm512_cvtps_epi32(y);
+    const __m512 rest = _mm512_abs_ps(_mm512_sub_ps(y, _mm512_cvtepi32_ps(sum[k])));
+    doubts = static_cast<__mmask16>(doubts | _mm512_cmp_ps_mask(rest, limit, _CMP_GT_OQ));
+  }
+  return doubts == 0;
+}
+
+template <bool kSignedA, bool kSignedB>
+MINNOW_TABLES void sum_lines(const ByteSum& s, const LinearSum& line, const TableSum& tables, const uint8_t* a,
+                             const uint8_t* b, int64_t n, uint8_t* y) {
+  const __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i zero = _mm512_set1_epi16(static_cast<short>(s.zero));
+  const __m512i least = _mm512_set1_epi16(static_cast<short>(s.least));
+  const __m512i most = _mm512_set1_epi16(static_cast<short>(s.most));
+  int64_t i = 0;
+  for (; i + 64 <= n; i += 64) {
+    __m512i sum[4];
+    if (!add_lines<kSignedA, kSignedB>(line, a + i, b + i, sum)) {
+      tables.add(a + i, b + i, 64, y + i);
+      continue;
+    }
+    __m512i pair[2];
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; ++k) {
+      const __m512i words = _mm512_adds_epi16(_mm512_packs_epi32(sum[2 * k], sum[2 * k + 1]), zero);
+      pair[k] = _mm512_min_epi16(_mm512_max_epi16(words, least), most);
+    }
+    // Within limits that fit into a byte: the lower halves of words are all that counts.
+    const __m512i low = _mm512_set1_epi16(0xff);
+    const __m512i bytes = _mm512_packus_epi16(_mm512_and_si512(pair[0], low), _mm512_and_si512(pair[1], low));
+    _mm512_storeu_si512(y + i, _mm512_permutexvar_epi32(in_order, bytes));
+  }
+  if (i < n) tables.add(a + i, b + i, n - i, y + i);
+}
+
+}  // namespace
+
+MINNOW_TABLES void sum_bytes(const ByteSum& s, const uint8_t* a, const uint8_t* b, int64_t n, uint8_t* y) {
+  const TableSum tables(s);
+  LinearSum line;
+  if (find_lines(s, &line)) {
+    const bool first = s.lowest[0] != 0, second = s.lowest[1] != 0;
+    const auto sum = first ? (second ? sum_lines<true, true> : sum_lines<true, false>)
+                           : (second ? sum_lines<false, true> : sum_lines<false, false>);
+    return sum(s, line, tables, a, b, n, y);
+  }
+  for (int64_t i = 0; i < n; i += 64) tables.add(a + i, b + i, std::min<int64_t>(64, n - i), y + i);
 }
 
 }  // namespace minnow
