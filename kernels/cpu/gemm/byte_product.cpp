@@ -122,16 +122,16 @@ void multiply_vnni(const ByteProduct& p) {
   }
 }
 
-// What is to be read next, line by line while the tiles multiply.
+// What is to be read next, some lines with each step of tiles.
 struct Soon {
   const char *at, *end;
+  int64_t bytes;  // of a step
 
   void bring() {
-    constexpr int kLines = 8, kLine = 64;
+    constexpr int64_t kLine = 64;
     if (at >= end) return;
-#pragma GCC unroll 8
-    for (int i = 0; i < kLines; ++i) _mm_prefetch(at + i * kLine, _MM_HINT_T1);
-    at += kLines * kLine;
+    for (int64_t i = 0; i < bytes; i += kLine) _mm_prefetch(at + i, _MM_HINT_T1);
+    at += bytes;
   }
 };
 
@@ -272,7 +272,11 @@ void multiply_amx(const ByteProduct& p) {
   }
   alignas(64) uint32_t sums[2 * kAmxRows * kAmxVectors * kByteLanes];
   Tiles tiles;
-  Soon soon = {reinterpret_cast<const char*>(p.soon), reinterpret_cast<const char*>(p.soon + p.soon_lanes)};
+  const int64_t steps = (p.columns + kAmxVectors * kByteLanes - 1) / (kAmxVectors * kByteLanes) *
+                        ((p.rows + 2 * kAmxRows - 1) / (2 * kAmxRows)) * (p.steps / kAmxRows);
+  const int64_t lines = (p.soon_lanes + kByteLanes - 1) / kByteLanes;
+  Soon soon = {reinterpret_cast<const char*>(p.soon), reinterpret_cast<const char*>(p.soon + p.soon_lanes),
+               (lines + steps - 1) / std::max<int64_t>(steps, 1) * 64};
   const bool usual = p.scale != nullptr && !p.scale_of_column && p.offset == nullptr && p.factor == nullptr;
   for (int64_t j = 0; j < p.columns; j += kAmxVectors * kByteLanes) {
     const bool wide = p.columns - j > kByteLanes;
