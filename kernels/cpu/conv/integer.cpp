@@ -406,7 +406,7 @@ class ConvInteger final : public Kernel {
       uint32_t *column = scratch_space + worker * scratch(), *tile = column + width;
       uint32_t* panel = tile + std::min(kRows, rows) * width;
       LongLoop loop;
-      const ByteUse use(unit);
+      ByteUse use(unit);
       for (int64_t task = begin; task < end; ++task) {
         const int64_t share = task % shares, part = task / shares % parts, plane = task / shares / parts;
         const int64_t of_group = plane / out_[0], z = plane % out_[0], g = of_group % group_;
@@ -444,7 +444,7 @@ class ConvInteger final : public Kernel {
               all.factor = nullptr;
               all.start = &start_of_ones;
               all.sums = column;
-              unit.multiply(all);
+              use.multiply(all);
               p.factor = factors + row;
               p.column = column;
             }
@@ -464,7 +464,7 @@ class ConvInteger final : public Kernel {
               p.sums = tile;
               p.ldc = width;
             }
-            unit.multiply(p);
+            use.multiply(p);
             if (quantized.active() && !fused)
               requantize(quantized, row, p.rows, reinterpret_cast<int32_t*>(tile), width, p.columns,
                          offset(y, out, dtype_size(quantized.to)), out_[0] * pixels);

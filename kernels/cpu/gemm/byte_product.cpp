@@ -20,6 +20,7 @@ namespace minnow {
 namespace {
 
 constexpr int kVnniRows = 8, kVnniVectors = 3, kAmxVectors = 2;
+constexpr int64_t kFewRows = 4;  // that AMX leaves to the other instruction
 
 // What becomes of the sums of `rows` rows from `row` on, and of the columns from `column` on.
 template <int kRows, int kVectors>
@@ -235,7 +236,7 @@ template <bool kSigned>
 MINNOW_PANEL void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, int64_t column, const uint32_t* sums) {
   const __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i zero = _mm512_set1_epi16(static_cast<short>(p.zero));
-  // What is too large for an integer would become a negative one.
+  // What is too large for an integer would become a negative one, as NaN does.
   const __m512 high = _mm512_set1_ps(1024);
   const int64_t left = std::min<int64_t>(p.columns - column, kAmxVectors * kByteLanes);
   const __mmask32 mask = static_cast<__mmask32>((uint64_t{1} << left) - 1);
@@ -247,7 +248,7 @@ MINNOW_PANEL void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, 
     for (int v = 0; v < 2; ++v) {
       const __m512i sum = _mm512_load_si512(sums + (r * kAmxVectors + v) * kByteLanes);
       const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(sum, start)), scale);
-      whole[v] = _mm512_cvt_roundps_epi32(_mm512_min_ps(scaled, high), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+      whole[v] = _mm512_cvt_roundps_epi32(_mm512_min_ps(high, scaled), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     }
     return _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zero);
   };
@@ -264,7 +265,6 @@ MINNOW_PANEL void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, 
 
 template <class Tiles>
 void multiply_amx(const ByteProduct& p) {
-  constexpr int64_t kFewRows = 4;
   if (p.rows <= kFewRows) {
     for (int64_t j = 0; j < p.columns; j += kAmxVectors * kByteLanes)
       p.columns - j > kByteLanes ? few_rows_of<2>(p, j) : few_rows_of<1>(p, j);
@@ -295,10 +295,10 @@ void multiply_amx(const ByteProduct& p) {
 }
 
 constexpr ByteUnit kVnni = {"bytes", kVnniRows, 1, kVnniVectors, multiply_vnni};
-constexpr ByteUnit kAmx = {"bytes_amx",     kAmxRows,     kAmxRows, kAmxVectors, multiply_amx<AmxTiles>,
-                           AmxTiles::begin, AmxTiles::end};
+constexpr ByteUnit kAmx = {"bytes_amx", kAmxRows,        kAmxRows,     kAmxVectors, multiply_amx<AmxTiles>,
+                           kFewRows,    AmxTiles::begin, AmxTiles::end};
 constexpr ByteUnit kEmulated = {
-    "bytes_emulated",     kAmxRows,          kAmxRows, kAmxVectors, multiply_amx<EmulatedTiles>,
+    "bytes_emulated",     kAmxRows,          kAmxRows, kAmxVectors, multiply_amx<EmulatedTiles>, kFewRows,
     EmulatedTiles::begin, EmulatedTiles::end};
 
 // Whether a unit gives the sums of the emulation, of bytes of all kinds, by each way through its loops.
@@ -317,7 +317,7 @@ bool multiplies_right(const ByteUnit& unit) {
   for (uint32_t& x : data->left) x = next();
   for (uint32_t& x : data->right) x = next();
   for (uint32_t& x : data->start) x = next();
-  const ByteUse use(unit);
+  ByteUse use(unit), emulation(kEmulated);
   ByteProduct p;
   p.left = data->left;
   p.right = data->right;
@@ -330,9 +330,9 @@ bool multiplies_right(const ByteUnit& unit) {
       for (uint32_t& x : data->sums[0]) x = 1;
       std::memcpy(data->sums[1], data->sums[0], sizeof(data->sums[0]));
       p.sums = data->sums[0];
-      kEmulated.multiply(p);
+      emulation.multiply(p);
       p.sums = data->sums[1];
-      unit.multiply(p);
+      use.multiply(p);
       if (std::memcmp(data->sums[0], data->sums[1], sizeof(data->sums[0])) != 0) return false;
     }
   }

@@ -48,29 +48,37 @@ struct ByteProduct {
 
 struct ByteUnit {
   const char* name;
-  int64_t rows;     // of a block of the left matrix
-  int64_t steps;    // their number is a multiple of it
-  int64_t vectors;  // of 16 columns each, in a panel
-  void (*multiply)(const ByteProduct& p);
-  // What the thread holds while it multiplies; see ByteUse.
+  int64_t rows;                            // of a block of the left matrix
+  int64_t steps;                           // their number is a multiple of it
+  int64_t vectors;                         // of 16 columns each, in a panel
+  void (*multiply)(const ByteProduct& p);  // see ByteUse
+  // What a thread holds while it multiplies more rows than these; may be null.
+  int64_t few_rows = 0;
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
 };
 
-// A thread multiplies between its construction and its end.
+// A thread multiplies by one of these, from the first product to the last one that follow each other.
 class ByteUse {
  public:
-  explicit ByteUse(const ByteUnit& unit) : unit_(unit) {
-    if (unit_.begin != nullptr) unit_.begin();
-  }
+  explicit ByteUse(const ByteUnit& unit) : unit_(unit) {}
   ~ByteUse() {
-    if (unit_.end != nullptr) unit_.end();
+    if (begun_) unit_.end();
   }
   ByteUse(const ByteUse&) = delete;
   ByteUse& operator=(const ByteUse&) = delete;
 
+  void multiply(const ByteProduct& p) {
+    if (!begun_ && unit_.begin != nullptr && p.rows > unit_.few_rows) {
+      unit_.begin();
+      begun_ = true;
+    }
+    unit_.multiply(p);
+  }
+
  private:
   const ByteUnit& unit_;
+  bool begun_ = false;
 };
 
 constexpr int64_t kByteLanes = 16;  // of a vector

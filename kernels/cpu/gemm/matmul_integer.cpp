@@ -243,8 +243,7 @@ class MatMulInteger final : public Kernel {
     p.column = product.column;
     p.sums = product.c;
     p.ldc = product.ldc;
-    const ByteUse use(*unit_);
-    unit_->multiply(p);
+    ByteUse(*unit_).multiply(p);
   }
 
   // As bytes at once: all rows have one zero point, with which the sums of columns are known.
@@ -264,8 +263,7 @@ class MatMulInteger final : public Kernel {
     p.zero = quantized.zero;
     p.bytes = to;
     p.ldc = s_.n;
-    const ByteUse use(*unit_);
-    unit_->multiply(p);
+    ByteUse(*unit_).multiply(p);
   }
 
   // Panel `i` of all panels of all right matrices.

@@ -157,7 +157,7 @@ void ByteGates::multiply_panel(const Call& call, int64_t gate, int64_t panel) co
       p.start = kNoStart;
       p.sums = tile;
       p.ldc = width_;
-      unit_->multiply(p);
+      ByteUse(*unit_).multiply(p);
     } else {
       IntegerProduct p;
       p.left = call.rows + first * steps_;
