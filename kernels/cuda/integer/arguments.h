@@ -24,18 +24,24 @@ struct IntegerEnding {
   const int32_t* shift = nullptr;
   const float* scale = nullptr;
   int32_t zero = 0, least = 0, most = 0;
+  bool plain = false;  // see is_plain, of `factor` and `shift`, or all of `scale` are finite
   // Then, of results that are bytes, `table`; then `own` of it plus `terms` of `other`, by sum_factor and sum_shift;
   // then `last`. Tables have 256 numbers, in the order of bytes without a sign.
   const uint8_t* table = nullptr;
   const uint8_t* other = nullptr;  // addressed as y
   const int32_t *own = nullptr, *terms = nullptr;
   int32_t sum_factor = 0, sum_shift = 0, sum_zero = 0, sum_least = 0, sum_most = 0;
+  bool plain_sum = false;  // see is_plain
   const uint8_t* last = nullptr;
   void* y = nullptr;
   int64_t row = 0;    // elements from one row of y to the next
   int columns = 0;    // that may be written
   bool wide = false;  // 8 columns at once: rows, `columns` and the address are multiples of 8
 };
+
+// Numbers are only made smaller, and the product of none with the factor is beyond 62 bits: this takes a third of the
+// instructions.
+constexpr bool is_plain(int32_t factor, int32_t shift) { return factor != INT32_MIN && shift <= 0 && shift >= -31; }
 
 struct IntegerArguments {
   const void* x = nullptr;    // [images, H, W, pixel], 8 bits; a matrix is one row of M pixels

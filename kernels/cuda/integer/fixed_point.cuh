@@ -16,6 +16,14 @@ __device__ __forceinline__ int64_t scaled_by(int x, int factor, int shift) {
   return (v >> right) + ((v & mask) > (mask >> 1) + (v < 0 ? 1 : 0) ? 1 : 0);
 }
 
+// The same where factor and shift are plain, see is_plain.
+__device__ __forceinline__ int plainly_scaled(int x, int factor, int shift) {
+  const int v = static_cast<int>((static_cast<int64_t>(x) * factor + (int64_t{1} << 30)) >> 31);
+  const int u = v + (v >> 31);  // so that halves below zero are rounded down
+  // The last bit that is shifted out. There is none without a shift: the sign then takes back what was subtracted.
+  return (u >> -shift) + static_cast<int>(static_cast<uint32_t>(u >> ((-shift - 1) & 31)) & 1u);
+}
+
 __device__ __forceinline__ int limited(int64_t v, int zero, int least, int most) {
   const int y = static_cast<int>(static_cast<uint32_t>(static_cast<uint64_t>(v)) + static_cast<uint32_t>(zero));
   return y < least ? least : y > most ? most : y;
@@ -26,6 +34,13 @@ __device__ __forceinline__ int rounded(float v, int zero, int least, int most) {
   v = rintf(v) + static_cast<float>(zero);
   const float low = static_cast<float>(least), high = static_cast<float>(most);
   return static_cast<int>(v < low ? low : v > high ? high : v);
+}
+
+// The same of numbers that are not NaN, with limits of bytes. Where 1.5 * 2^23 is added, only the integer part is left.
+__device__ __forceinline__ int plainly_rounded(float v, int zero, int least, int most) {
+  v = fminf(fmaxf(v, -2097152.0f), 2097152.0f);
+  const int y = __float_as_int(__fadd_rn(v, 12582912.0f)) - 0x4b400000 + zero;
+  return min(max(y, least), most);
 }
 
 }  // namespace minnow::cuda

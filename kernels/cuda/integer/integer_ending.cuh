@@ -27,9 +27,10 @@ __device__ __forceinline__ void store_eight(const IntegerEnding& end, int64_t at
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
       if constexpr (sizeof(T) == 1) {
-        word[i] = (v[4 * i] & 255) | (v[4 * i + 1] & 255) << 8 | (v[4 * i + 2] & 255) << 16 | v[4 * i + 3] << 24;
+        word[i] = __byte_perm(__byte_perm(v[4 * i], v[4 * i + 1], 0x0040),
+                              __byte_perm(v[4 * i + 2], v[4 * i + 3], 0x0040), 0x5410);
       } else if constexpr (sizeof(T) == 2) {
-        word[i] = (v[2 * i] & 65535) | v[2 * i + 1] << 16;
+        word[i] = __byte_perm(v[2 * i], v[2 * i + 1], 0x5410);
       } else {
         word[i] = v[i];
       }
@@ -48,38 +49,101 @@ __device__ __forceinline__ void store_eight(const IntegerEnding& end, int64_t at
     if (i < left) to[i] = static_cast<T>(v[i]);
 }
 
-// The sum with another tensor of bytes, and what follows it.
-__device__ __forceinline__ void add_other(const IntegerEnding& end, int64_t at, int left, int (&v)[8]) {
-  uint32_t other[8];
-  if (end.wide) {
-    const uint2 eight = *reinterpret_cast<const uint2*>(end.other + at);
+// What a thread needs of its 8 columns, for all of its rows.
+struct EightColumns {
+  EightIntegers bias, factor, shift;  // factor: the bits of `scale` where there is one
+
+  // From memory: constants, which may be read before the kernel before this one has ended.
+  __device__ __forceinline__ void load(const IntegerEnding& end, int column) {
+    if (end.bias != nullptr) bias = load_eight(end.bias, column);
+    if (end.kind == IntegerEnding::kFixedPoint) {
+      factor = load_eight(end.factor, column);
+      shift = load_eight(end.shift, column);
+    } else if (end.kind == IntegerEnding::kFactor) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) other[i] = (i < 4 ? eight.x : eight.y) >> (8 * (i % 4)) & 255u;
-  } else {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) other[i] = i < left ? end.other[at + i] : 0u;
+      for (int i = 0; i < 8; ++i) factor.v[i] = __float_as_int(end.scale[column + i]);
+    }
   }
+};
+
+// Where the tables of an ending are read.
+struct EndingTables {
+  const uint8_t *table, *last;
+  const int32_t *own, *terms;
+};
+__device__ __forceinline__ EndingTables tables_in_memory(const IntegerEnding& end) {
+  return {end.table, end.last, end.own, end.terms};
+}
+
+// 8 bytes of the other tensor.
+__device__ __forceinline__ uint2 load_other(const IntegerEnding& end, int64_t at, int left) {
+  if (end.wide) return *reinterpret_cast<const uint2*>(end.other + at);
+  uint32_t word[2] = {0, 0};
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    if (i < left) word[i / 4] |= static_cast<uint32_t>(end.other[at + i]) << (8 * (i % 4));
+  return make_uint2(word[0], word[1]);
+}
+
+// The sum with another tensor of bytes, and what follows it.
+__device__ __forceinline__ void add_other(const IntegerEnding& end, const EndingTables& tables, uint2 other,
+                                          int (&v)[8]) {
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    const uint32_t sum = static_cast<uint32_t>(end.own[v[i] & 255]) + static_cast<uint32_t>(end.terms[other[i]]);
-    v[i] = limited(scaled_by(static_cast<int>(sum), end.sum_factor, end.sum_shift), end.sum_zero, end.sum_least,
-                   end.sum_most);
-    if (end.last != nullptr) v[i] = end.last[v[i] & 255];
+    const uint32_t byte = (i < 4 ? other.x : other.y) >> (8 * (i % 4)) & 255u;
+    v[i] = static_cast<int>(static_cast<uint32_t>(tables.own[v[i] & 255]) + static_cast<uint32_t>(tables.terms[byte]));
+  }
+  if (end.plain_sum) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      v[i] = limited(plainly_scaled(v[i], end.sum_factor, end.sum_shift), end.sum_zero, end.sum_least, end.sum_most);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      v[i] = limited(scaled_by(v[i], end.sum_factor, end.sum_shift), end.sum_zero, end.sum_least, end.sum_most);
+  }
+  if (end.last != nullptr) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] = tables.last[v[i] & 255];
+  }
+}
+
+// v: sums, with the bias, to results in front of the tables.
+__device__ __forceinline__ void scale_eight(const IntegerEnding& end, const EightColumns& columns, int (&v)[8]) {
+  const auto number = [&](int i) { return __fmul_rn(static_cast<float>(v[i]), __int_as_float(columns.factor.v[i])); };
+  if (end.kind == IntegerEnding::kFixedPoint) {
+    if (end.plain) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i)
+        v[i] = limited(plainly_scaled(v[i], columns.factor.v[i], columns.shift.v[i]), end.zero, end.least, end.most);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 8; ++i)
+        v[i] = limited(scaled_by(v[i], columns.factor.v[i], columns.shift.v[i]), end.zero, end.least, end.most);
+    }
+  } else if (end.kind == IntegerEnding::kFactor) {
+    if (end.plain) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) v[i] = plainly_rounded(number(i), end.zero, end.least, end.most);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) v[i] = rounded(number(i), end.zero, end.least, end.most);
+    }
   }
 }
 
 // v: sums of row m and columns n to n + 7, of x less 128 where it is unsigned, and of the weights as they lie. `base`
 // is where the product of the batch begins in y, `first` in the arrays. `x_zero`: its number, less 128 where x is
-// unsigned.
-__device__ __forceinline__ void finish_eight(const IntegerEnding& end, int64_t base, int first, int m, int n,
-                                             int x_zero, int row_sum, int (&v)[8]) {
+// unsigned. `other`: the bytes of the other tensor, where there is one.
+__device__ __forceinline__ void finish_eight(const IntegerEnding& end, const EightColumns& columns,
+                                             const EndingTables& tables, int64_t base, int first, int m, int n,
+                                             int x_zero, int row_sum, uint2 other, int (&v)[8]) {
   if (n >= end.columns) return;
   const int64_t at = base + m * end.row + n;
   const int left = end.columns - n, column = first + n;
   if (end.bias != nullptr) {
-    const EightIntegers b = load_eight(end.bias, column);
 #pragma unroll
-    for (int i = 0; i < 8; ++i) v[i] += b.v[i];
+    for (int i = 0; i < 8; ++i) v[i] += columns.bias.v[i];
   }
   if (end.correction != nullptr) {
     const EightIntegers b = load_eight(end.correction, column);
@@ -91,20 +155,12 @@ __device__ __forceinline__ void finish_eight(const IntegerEnding& end, int64_t b
 #pragma unroll
     for (int i = 0; i < 8; ++i) v[i] -= (row_sum + end.row_sum_add) * b.v[i];
   }
-  if (end.kind == IntegerEnding::kFixedPoint) {
-    const EightIntegers factor = load_eight(end.factor, column), shift = load_eight(end.shift, column);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) v[i] = limited(scaled_by(v[i], factor.v[i], shift.v[i]), end.zero, end.least, end.most);
-  } else if (end.kind == IntegerEnding::kFactor) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i)
-      v[i] = rounded(__fmul_rn(static_cast<float>(v[i]), end.scale[column + i]), end.zero, end.least, end.most);
-  }
+  scale_eight(end, columns, v);
   if (end.table != nullptr) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) v[i] = end.table[v[i] & 255];
+    for (int i = 0; i < 8; ++i) v[i] = tables.table[v[i] & 255];
   }
-  if (end.other != nullptr) add_other(end, at, left, v);
+  if (end.other != nullptr) add_other(end, tables, other, v);
   if (end.bytes == 1) {
     store_eight<uint8_t>(end, at, left, v);
   } else if (end.bytes == 2) {
@@ -112,6 +168,14 @@ __device__ __forceinline__ void finish_eight(const IntegerEnding& end, int64_t b
   } else {
     store_eight<uint32_t>(end, at, left, v);
   }
+}
+
+// The same where all is read when it is needed.
+__device__ __forceinline__ void finish_eight(const IntegerEnding& end, const EightColumns& columns, int m, int n,
+                                             int x_zero, int (&v)[8]) {
+  uint2 other = make_uint2(0, 0);
+  if (end.other != nullptr && n < end.columns) other = load_other(end, m * end.row + n, end.columns - n);
+  finish_eight(end, columns, tables_in_memory(end), 0, 0, m, n, x_zero, 0, other, v);
 }
 
 }  // namespace minnow::cuda

@@ -2,7 +2,7 @@
 // same stages in shared memory. A step is 128 bytes of depth, which is 128 multiply-adds for each sum.
 #pragma once
 
-#include "kernels/cuda/integer/integer_ending.cuh"
+#include "kernels/cuda/integer/integer_constants.cuh"
 #include "kernels/cuda/integer/integer_loader.cuh"
 
 namespace minnow::cuda {
@@ -23,6 +23,9 @@ __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, MINNOW_CLU
   const int first = blockIdx.z * a.steps_each, steps = min(a.steps - first, a.steps_each);
   let_next_start();
 
+  const int arrays = blockIdx.y * a.column_batch;
+  const uint32_t constants = stage_b + kStages * kN * 128;
+  copy_constants<kN, kThreads>(a, constants, arrays, tile_n, thread);
   IntegerLoader<kM, kN, kThreads, kChunk, kOne> loader(a, thread, tile_m, tile_n, first);
   if (!a.constant_w) wait_for_previous();
 #pragma unroll
@@ -79,6 +82,23 @@ __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, MINNOW_CLU
     if (++stage == kStages) stage = 0;
   }
 
+  // Of a block's rows, which those of a cluster share, each thread has the same columns of some.
+  constexpr int kAcross = kN / 8, kApart = kThreads / kAcross, kPasses = kM / kApart;
+  static_assert(kThreads % kAcross == 0 && kM % kApart == 0, "threads have the same number of rows");
+  const int blocks = static_cast<int>(gridDim.z), rank = static_cast<int>(blockIdx.z);
+  const int n = thread % kAcross * 8, top = thread / kAcross * blocks + rank, apart = kApart * blocks;
+  const int rows = min(kM, a.M - tile_m);
+  const int64_t base = blockIdx.y * a.y_batch;
+  const bool is_sum = a.end.other != nullptr && tile_n + n < a.end.columns;
+  uint2 other[kPasses];
+  if (is_sum) {
+#pragma unroll
+    for (int i = 0; i < kPasses; ++i)
+      if (top + i * apart < rows)
+        other[i] =
+            load_other(a.end, base + (tile_m + top + i * apart) * a.end.row + tile_n + n, a.end.columns - tile_n - n);
+  }
+
   wait_copies<0>();
   __syncthreads();
   const uint32_t sums_of_rows = stage_a + kM * kStride * 4;
@@ -96,31 +116,28 @@ __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, MINNOW_CLU
       store_integer(sums_of_rows + (row + 8) * 4, row_sum[i][2]);
     }
   }
-  const int blocks = static_cast<int>(gridDim.z);
   meet(blocks);
-  const int64_t base = blockIdx.y * a.y_batch;
-  const int arrays = blockIdx.y * a.column_batch;
   const int x_zero = a.end.x_zero != nullptr ? zero_of(a.end.x_zero, flip != 0) : 0;
-  constexpr int kAcross = kN / 8;
-  // The blocks of a cluster share the rows.
-  for (int i = thread; i < kM * kAcross; i += kThreads) {
-    const int row = i / kAcross, n = i % kAcross * 8;
-    if (tile_m + row >= a.M) break;
-    if (row % blocks != static_cast<int>(blockIdx.z)) continue;
+  const EightColumns columns = columns_shared<kN>(constants, n);
+  const EndingTables tables = tables_shared(shared + kStages * (kM + kN) * 128 + kN * 12);
+#pragma unroll
+  for (int i = 0; i < kPasses; ++i) {
+    const int row = top + i * apart;
+    if (row >= rows) break;
     const uint32_t from = stage_a + (row * kStride + n) * 4;
     uint4 low = load_words(from), high = load_words(from + 16);
     int of_row = a.row_sums ? load_integer(sums_of_rows + row * 4) : 0;
-    for (int other = 1; other < blocks; ++other) {
-      const uint32_t rank = (blockIdx.z + other) % blocks;
-      const uint4 l = load_words_from_cluster(of_block(from, rank)),
-                  h = load_words_from_cluster(of_block(from + 16, rank));
+    for (int more = 1; more < blocks; ++more) {
+      const uint32_t from_rank = (rank + more) % blocks;
+      const uint4 l = load_words_from_cluster(of_block(from, from_rank)),
+                  h = load_words_from_cluster(of_block(from + 16, from_rank));
       low = make_uint4(low.x + l.x, low.y + l.y, low.z + l.z, low.w + l.w);
       high = make_uint4(high.x + h.x, high.y + h.y, high.z + h.z, high.w + h.w);
-      if (a.row_sums) of_row += load_integer_from_cluster(of_block(sums_of_rows + row * 4, rank));
+      if (a.row_sums) of_row += load_integer_from_cluster(of_block(sums_of_rows + row * 4, from_rank));
     }
     int v[8] = {static_cast<int>(low.x),  static_cast<int>(low.y),  static_cast<int>(low.z),  static_cast<int>(low.w),
                 static_cast<int>(high.x), static_cast<int>(high.y), static_cast<int>(high.z), static_cast<int>(high.w)};
-    finish_eight(a.end, base, arrays, tile_m + row, tile_n + n, x_zero, of_row, v);
+    finish_eight(a.end, columns, tables, base, arrays, tile_m + row, tile_n + n, x_zero, of_row, other[i], v);
   }
   if (blocks > 1) cluster_sync();  // nobody ends while others read what it has left
 }

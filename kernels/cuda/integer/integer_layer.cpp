@@ -1,6 +1,7 @@
 #include "kernels/cuda/integer/integer_layer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace minnow::cuda {
@@ -77,8 +78,11 @@ Status IntegerLayerKernel::read_ending(const NodeContext& node, int64_t columns)
     end.least = static_cast<int32_t>(node.attrs.i("min"));
     end.most = static_cast<int32_t>(node.attrs.i("max"));
     if (last == nullptr) return fail(Code::kUnsupported, "CUDA: there are no shifts");
-    MINNOW_RETURN_IF_ERROR(factor_.make(device, host_integers(*factor, columns)));
-    MINNOW_RETURN_IF_ERROR(shift_.make(device, host_integers(*last, columns)));
+    const std::vector<int32_t> factors = host_integers(*factor, columns), shifts = host_integers(*last, columns);
+    end.plain = true;
+    for (size_t i = 0; i < factors.size(); ++i) end.plain = end.plain && is_plain(factors[i], shifts[i]);
+    MINNOW_RETURN_IF_ERROR(factor_.make(device, factors));
+    MINNOW_RETURN_IF_ERROR(shift_.make(device, shifts));
     end.factor = static_cast<const int32_t*>(factor_.data());
     end.shift = static_cast<const int32_t*>(shift_.data());
   } else {
@@ -86,7 +90,9 @@ Status IntegerLayerKernel::read_ending(const NodeContext& node, int64_t columns)
     end.least = to == DType::kI8 ? -128 : 0;
     end.most = end.least + 255;
     end.zero = last == nullptr ? 0 : host_bytes(*last)[0] + (to == DType::kU8 ? 128 : 0);
-    MINNOW_RETURN_IF_ERROR(scale_.make(device, host_factors(*factor, columns)));
+    const std::vector<float> scales = host_factors(*factor, columns);
+    end.plain = std::all_of(scales.begin(), scales.end(), [](float v) { return std::isfinite(v); });
+    MINNOW_RETURN_IF_ERROR(scale_.make(device, scales));
     end.scale = static_cast<const float*>(scale_.data());
   }
   return read_tables(node);
@@ -97,29 +103,37 @@ Status IntegerLayerKernel::read_tables(const NodeContext& node) {
   gpu::Device& device = gpu::device_of(node);
   const DType to = node.attrs.get<DType>("layer_to", node.out[0]->dtype);
   const DType sum_to = node.attrs.get<DType>("sum_to", to);
-  // Tables begin with the least number of their type.
-  const auto upload = [&](size_t input, DType by, auto element, gpu::Uploaded* table, auto** address) {
-    const Tensor* from = constant_of(node, input);
-    if (from == nullptr) return ok();
+  // Tables begin with the least number of their type; here, in the order of bytes without a sign.
+  const auto turned = [&](size_t input, DType by, auto element) {
     using T = decltype(element);
-    std::vector<T> turned(256);
-    for (size_t i = 0; i < 256; ++i) turned[i] = from->as<T>()[by == DType::kI8 ? (i + 128) % 256 : i];
-    MINNOW_RETURN_IF_ERROR(table->make(device, turned));
-    *address = static_cast<const T*>(table->data());
+    const Tensor* from = constant_of(node, input);
+    std::vector<T> table(from == nullptr ? 0 : 256);
+    for (size_t i = 0; i < table.size(); ++i) table[i] = from->as<T>()[by == DType::kI8 ? (i + 128) % 256 : i];
+    return table;
+  };
+  const auto upload = [&](const auto& table, gpu::Uploaded* to, auto** address) {
+    if (table.empty()) return ok();
+    MINNOW_RETURN_IF_ERROR(to->make(device, table));
+    *address = static_cast<std::remove_pointer_t<decltype(address)>>(to->data());
     return ok();
   };
-  const Tensor* table = constant_of(node, kTable);
-  const DType middle = table == nullptr ? to : table->type.dtype;
-  MINNOW_RETURN_IF_ERROR(upload(kTable, to, uint8_t(), &table_, &end.table));
-  if (!has_input(node, kTerm)) return ok();
-  MINNOW_RETURN_IF_ERROR(upload(kOwnTable, middle, int32_t(), &own_, &end.own));
-  MINNOW_RETURN_IF_ERROR(upload(kTermTable, node.in[kTerm]->dtype, int32_t(), &terms_, &end.terms));
-  MINNOW_RETURN_IF_ERROR(upload(kLastTable, sum_to, uint8_t(), &last_, &end.last));
+  const std::vector<uint8_t> function = turned(kTable, to, uint8_t());
+  if (!has_input(node, kTerm)) return upload(function, &table_, &end.table);
+  const DType middle = function.empty() ? to : constant_of(node, kTable)->type.dtype;
+  std::vector<int32_t> own = turned(kOwnTable, middle, int32_t());
+  if (!function.empty() && !own.empty()) {  // both at once
+    const std::vector<int32_t> of_middle = own;
+    for (size_t i = 0; i < own.size(); ++i) own[i] = of_middle[function[i]];
+  }
+  MINNOW_RETURN_IF_ERROR(upload(own, &own_, &end.own));
+  MINNOW_RETURN_IF_ERROR(upload(turned(kTermTable, node.in[kTerm]->dtype, int32_t()), &terms_, &end.terms));
+  MINNOW_RETURN_IF_ERROR(upload(turned(kLastTable, sum_to, uint8_t()), &last_, &end.last));
   const Tensor *factor = constant_of(node, kSumFactor), *shift = constant_of(node, kSumShift);
   if (factor == nullptr || shift == nullptr || end.own == nullptr || end.terms == nullptr)
     return fail(Code::kInternal, "CUDA: the sum of a layer has no tables");
   end.sum_factor = *factor->as<int32_t>();
   end.sum_shift = *shift->as<int32_t>();
+  end.plain_sum = is_plain(end.sum_factor, end.sum_shift);
   end.sum_zero = static_cast<int32_t>(node.attrs.i("sum_zero"));
   end.sum_least = static_cast<int32_t>(node.attrs.i("sum_min"));
   end.sum_most = static_cast<int32_t>(node.attrs.i("sum_max"));

@@ -13,7 +13,7 @@ struct IntegerTile {
   const char* name;
   int m, n, threads, stages, chunk;
   IntegerFunction matrix, windows;
-  int shared_bytes() const { return stages * (m + n) * 128; }
+  int shared_bytes(const IntegerEnding& end) const { return stages * (m + n) * 128 + constant_bytes(end, n); }
 };
 
 // rows and columns of the tile, those of a warp, stages, bytes of a chunk, blocks on a processor
@@ -27,7 +27,7 @@ struct IntegerTile {
 const IntegerTile kTiles[] = {
     MINNOW_TILE("int8_", 16, 128, 16, 32, 4, 16, 1),     MINNOW_TILE("int8_", 32, 64, 16, 32, 5, 16, 1),
     MINNOW_TILE("int8_", 64, 32, 16, 32, 5, 16, 1),      MINNOW_TILE("int8_", 64, 64, 32, 32, 4, 16, 1),
-    MINNOW_TILE("int8_", 128, 64, 32, 32, 3, 16, 3),     MINNOW_TILE("int8_", 128, 128, 32, 64, 3, 16, 2),
+    MINNOW_TILE("int8_", 128, 64, 32, 32, 3, 16, 2),     MINNOW_TILE("int8_", 128, 128, 32, 64, 3, 16, 2),
     MINNOW_TILE("int8_half_", 32, 64, 16, 32, 5, 8, 1),  MINNOW_TILE("int8_half_", 64, 32, 16, 32, 5, 8, 1),
     MINNOW_TILE("int8_half_", 128, 64, 32, 32, 3, 8, 2),
 };
@@ -54,7 +54,7 @@ double estimate(const IntegerProduct& p, const IntegerTile& tile, const IntegerC
   const double area = 1.0 * tile.m * tile.n;
   const double step = std::max(2 * area * 128 / 3.6e12, (tile.m + tile.n) * 128 / (tile.chunk == 16 ? 29e9 : 16e9));
   const double blocks = 1.0 * div_up(p.a.M, tile.m) * div_up(p.a.N, tile.n) * p.batch * config.cluster;
-  const double resident = std::max(1, (200 << 10) / tile.shared_bytes());
+  const double resident = std::max(1, (200 << 10) / tile.shared_bytes(p.a.end));
   const double each = std::ceil(blocks / std::max(target.multiprocessors, 1)), rounds = std::ceil(each / resident);
   const double end = area * p.a.end.bytes / 20e9 + area * 2e-11;
   const double latency = 0.7e-6 + rounds * (each_steps * 0.6e-6 / (tile.stages - 1) + 0.5e-6);
@@ -74,7 +74,7 @@ bool can_multiply(const IntegerProduct& p, const IntegerConfig& config, const Ta
   if (config.tile < 0 || config.tile >= kTileCount) return false;
   const IntegerTile& tile = kTiles[config.tile];
   const IntegerArguments& a = p.a;
-  if (tile.chunk != p.chunk || tile.shared_bytes() > shared_limit() || target.capability < 75) return false;
+  if (tile.chunk != p.chunk || tile.shared_bytes(a.end) > shared_limit() || target.capability < 75) return false;
   if (a.M < 1 || a.N < 1 || a.C < 1 || p.batch < 1 || p.batch > 65535) return false;
   if (a.pixel % p.chunk != 0 || a.depth % 16 != 0 || (p.batch > 1 && a.x_batch % p.chunk != 0)) return false;
   constexpr int kMostSize = 30000;  // places in images are kept in 16 bits
@@ -117,12 +117,13 @@ cudaError_t multiply_integers(const IntegerProduct& product, const IntegerConfig
   a.end.row_sum_add = a.flip == 0 ? 0 : 128 * (a.steps * 128 - a.R * a.S * a.C);
   a.row_sums = a.end.w_zero != nullptr;
   const IntegerFunction kernel = product.is_matrix() ? tile.matrix : tile.windows;
+  const int shared_bytes = tile.shared_bytes(a.end);
   const cudaError_t allowed = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                                   cudaFuncAttributeMaxDynamicSharedMemorySize, tile.shared_bytes());
+                                                   cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (allowed != cudaSuccess) return allowed;
   const dim3 grid(static_cast<unsigned>(div_up(a.M, tile.m) * a.column_tiles), static_cast<unsigned>(product.batch),
                   static_cast<unsigned>(config.cluster));
-  return launch(target, kernel, grid, tile.threads, tile.shared_bytes(), config.cluster, a);
+  return launch(target, kernel, grid, tile.threads, shared_bytes, config.cluster, a);
 }
 
 }  // namespace minnow::cuda

@@ -20,6 +20,7 @@ struct Layer {
   bool w_zeros = false;
   IntegerEnding::Kind kind = IntegerEnding::kFixedPoint;
   int bytes = 1;
+  bool plain = false;   // the arithmetic of fewer instructions, where it is enough
   bool tables = false;  // a function of the results, the sum with another tensor, and a function of that
   std::string name() const {
     std::string s = std::to_string(images) + "x" + std::to_string(channels) + "x" + std::to_string(height) + "x" +
@@ -30,6 +31,7 @@ struct Layer {
     s += w_signed ? " s8" : " u8";
     s += " zeros " + std::to_string(static_cast<int>(zeros)) + (w_zeros ? " w" : "");
     if (tables) s += " tables";
+    if (plain) s += " plain";
     return s + " kind " + std::to_string(static_cast<int>(kind)) + " bytes " + std::to_string(bytes);
   }
 };
@@ -174,6 +176,7 @@ void check_layer(Report& report, Random& random, const Layer& l, bool every_tile
   end.kind = l.kind, end.bytes = l.bytes;
   end.factor = factor.as<int32_t>(), end.shift = shift.as<int32_t>(), end.scale = scale.as<float>();
   end.zero = zero, end.least = least, end.most = most;
+  end.plain = l.plain && (l.kind != IntegerEnding::kFixedPoint || l.bytes < 4);
   end.row = row, end.wide = true;
   end.columns = l.groups == 1 ? row : per;
 
@@ -182,6 +185,7 @@ void check_layer(Report& report, Random& random, const Layer& l, bool every_tile
     end.table = table.as<uint8_t>(), end.last = last.as<uint8_t>(), end.other = other.as<uint8_t>();
     end.own = own.as<int32_t>(), end.terms = terms.as<int32_t>();
     end.sum_factor = o.sum_factor, end.sum_shift = o.sum_shift, end.sum_zero = 5, end.sum_most = 255;
+    end.plain_sum = l.plain;
   }
 
   // Operands as the layers pack them.
@@ -352,9 +356,11 @@ void check_range(Report& report, Random& random, int rows, int columns, float fa
 }  // namespace
 }  // namespace minnow::cuda::check
 
-int main() {
+// With an argument, by the kernel that is tried first only: for tools that make kernels slow.
+int main(int argc, char**) {
   using namespace minnow::cuda::check;
   using minnow::cuda::IntegerEnding;
+  const bool all_tiles = argc == 1;
   Report report;
   Random random(8);
   const auto forms = [&](Layer l, bool every_tile) {
@@ -367,8 +373,9 @@ int main() {
           l.w_zeros = i % 2 == 1;
           l.kind = static_cast<IntegerEnding::Kind>(i % 3);
           l.tables = i % 6 == 2 || i % 6 == 4;  // of bytes
+          l.plain = i % 4 < 2;
           l.bytes = l.kind == IntegerEnding::kSum ? 4 : l.kind == IntegerEnding::kFactor ? 1 : 1 << (i % 2);
-          check_layer(report, random, l, every_tile && i % 4 == 1);
+          check_layer(report, random, l, every_tile && (i % 4 == 1 || l.tables));
           ++i;
         }
   };
@@ -376,7 +383,7 @@ int main() {
   for (const auto& s : {std::array<int, 3>{1, 8, 8}, {17, 33, 13}, {49, 130, 64}, {7, 70, 1032}, {200, 67, 136}}) {
     Layer l;
     l.width = s[0], l.outputs = s[1], l.channels = s[2];
-    forms(l, true);
+    forms(l, all_tiles);
   }
   report.begin("integer convolutions");
   for (const auto& s : {std::array<int, 9>{1, 3, 11, 9, 17, 3, 2, 1, 1},
@@ -387,7 +394,7 @@ int main() {
     Layer l;
     l.images = s[0], l.channels = s[1], l.height = s[2], l.width = s[3], l.outputs = s[4];
     l.R = l.S = s[5], l.stride = s[6], l.dilation = s[7], l.pad = s[8];
-    forms(l, true);
+    forms(l, all_tiles);
   }
   report.begin("integer convolutions in groups");
   for (const auto& s : {std::array<int, 8>{1, 16, 9, 7, 16, 2, 3, 1},
@@ -399,7 +406,21 @@ int main() {
     Layer l;
     l.images = s[0], l.channels = s[1], l.height = s[2], l.width = s[3], l.outputs = s[4], l.groups = s[5];
     l.R = l.S = s[6], l.stride = s[7], l.pad = s[6] / 2, l.dilation = s[7] == 1 ? 2 : 1;
-    forms(l, true);
+    forms(l, all_tiles);
+  }
+  report.begin("depthwise convolutions of integers");
+  for (const auto& s : {std::array<int, 6>{1, 24, 9, 11, 3, 1},
+                        {2, 16, 10, 13, 3, 2},
+                        {1, 40, 9, 6, 5, 1},
+                        {1, 19, 11, 13, 5, 2},
+                        {8, 64, 50, 50, 3, 1},
+                        {9, 64, 64, 64, 3, 2},
+                        {8, 64, 50, 50, 5, 1},
+                        {9, 64, 64, 64, 5, 2}}) {
+    Layer l;
+    l.images = s[0], l.channels = l.outputs = l.groups = s[1], l.height = s[2], l.width = s[3];
+    l.R = l.S = s[4], l.stride = s[5], l.pad = s[4] / 2;
+    if (all_tiles || l.images < 8) forms(l, false);  // the last ones fill a GPU
   }
   report.begin("matrices of integers");
   for (const bool a_signed : {false, true})
