@@ -1,6 +1,9 @@
-"""Products with the keys and values of attention, which are integers."""
+"""Keys and values of attention, which are integers, and repeated for the heads of queries that share them."""
 
 from __future__ import annotations
+
+from functools import reduce
+from operator import or_
 
 import numpy as np
 
@@ -8,9 +11,55 @@ from minnow.optimizer.facts.heads import Part, parts_of
 from minnow.optimizer.passes.quantize.qdq import meaning
 from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match
-from minnow.schema.ir import Value
+from minnow.schema.ir import Node, Value
 from minnow.schema.ir.type import Shape
 from minnow.schema.ops import Builder
+
+# op list: those that keep all numbers, in any order and any number of times
+_REPEATING = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Expand")
+
+
+@rewrite(
+    lambda p, x: p.QuantizeLinear(
+        reduce(or_, [getattr(p, name)(x, ..., as_="view") for name in _REPEATING]), p.const("step"), ..., as_="end"
+    ),
+    shared=True,
+)
+def quantize_before_repeating(b: Builder, m: Match) -> Value | None:
+    """What is repeated becomes integers before that.
+
+    Given:
+        graph g(%x: f32[2,3,4]) {
+          %0: f32[2,1,3,4] = Unsqueeze(%x) {axes=(1,)}
+          %1: f32[2,5,3,4] = Expand(%0, i64[4](2, 5, 3, 4))
+          %y: u8[2,5,3,4] = QuantizeLinear(%1, f32[](0.5), u8[](3))
+          return %y
+        }
+    Result:
+        graph g(%x: f32[2,3,4]) {
+          %0: u8[2,3,4] = QuantizeLinear(%x, f32[](0.5), u8[](3))
+          %1: u8[2,1,3,4] = Unsqueeze(%0) {axes=(1,)}
+          %y: u8[2,5,3,4] = Expand(%1, i64[4](2, 5, 3, 4))
+          return %y
+        }
+    """
+    end: Node = m.end
+    if end.input(1).type.count != 1 or (end.has_input(2) and end.input(2).type.count != 1):
+        return m.no("it does not have one scale")
+    views: list[Node] = [m.view]
+    while (node := views[0].input(0).producer) is not None and node.op in _REPEATING and len(views) < _MOST_VIEWS:
+        views.insert(0, node)
+    if any(len(v.output.uses) != 1 for v in views):
+        return m.no("others read what is moved")
+    if not any(v.op == "Expand" and v.input(0).type.shape != v.output.type.shape for v in views):
+        return m.no("nothing is repeated")
+    new = b.node("QuantizeLinear", [views[0].input(0), *end.inputs[1:]], end.attrs).output
+    for view in views:
+        new = b.node(view.op, [new, *view.inputs[1:]], view.attrs).output
+    return new
+
+
+_MOST_VIEWS = 8
 
 
 @rewrite(

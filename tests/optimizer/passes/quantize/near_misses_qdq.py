@@ -120,6 +120,17 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                   "%b: f32[2,2] = Transpose(%a) {perm=(1, 0)}", "%c: f32[4] = Reshape(%b, i64[1](4))",
                                   "%y: u8[4] = QuantizeLinear(%c, f32[](0.5), u8[](3))", params="%x: u8[2,2]")),
     ],
+    "quantize_before_repeating": [
+        ("one scale", _chain("%a: f32[2,3] = Expand(%x, i64[2](2, 3))",
+                             "%y: u8[2,3] = QuantizeLinear(%a, f32[2](0.5, 0.25), u8[2](3, 4)) {axis=0}",
+                             params="%x: f32[1,3]")),
+        ("others read", _chain("%a: f32[2,3] = Expand(%x, i64[2](2, 3))",
+                               "%y: u8[2,3] = QuantizeLinear(%a, f32[](0.5), u8[](3))",
+                               params="%x: f32[1,3]", result="%y, %a")),
+        ("nothing is repeated", _chain("%a: f32[3,2] = Transpose(%x) {perm=(1, 0)}",
+                                       "%y: u8[3,2] = QuantizeLinear(%a, f32[](0.5), u8[](3))",
+                                       params="%x: f32[2,3]")),
+    ],
     "share_heads": [
         ("one constant scale", _heads(step="f32[5](0.5, 0.25, 1.0, 2.0, 3.0), u8[5](3, 3, 3, 3, 3)) {axis=2}")),
         ("each stand for several", _heads("u8[1,4,5,2]", ())),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -36,14 +38,26 @@ graph g(%q: f32[2,6,{s},4], %x: u8[2,2,{t},4], %z: u8[2,2,{t},4]) {{
 """
 
 
+# As above, but the cache holds floats, which become integers behind the repetition.
+FLOATS = GRAPH.replace("%x: u8", "%fx: f32").replace("%z: u8", "%fz: f32")
+for name, step in (("k", "f32[](0.02), u8[](120)"), ("v", "f32[](0.03), u8[](7)")):
+    source = {"k": "x", "v": "z"}[name]
+    FLOATS = FLOATS.replace(f"  %{name}f: f32[2,2,{{t}},4] = DequantizeLinear(%{source}, {step})\n", "")
+    FLOATS = FLOATS.replace(f"Unsqueeze(%{name}f)", f"Unsqueeze(%f{source})")
+
+
+@pytest.mark.parametrize("text", [GRAPH, FLOATS], ids=["integers", "floats"])
 @pytest.mark.parametrize(("s", "t"), [(1, 9), (5, 8)])
-def test_keys_and_values_are_not_repeated(s: int, t: int) -> None:
-    graph = parse(GRAPH.format(s=s, t=t))
+def test_keys_and_values_are_not_repeated(s: int, t: int, text: str) -> None:
+    graph = parse(text.format(s=s, t=t))
     model = Model(graph)
     model.inputs = [(p.name, p.type) for p in graph.params]
     model.outputs = [("y", graph.outputs[0].type)]
     optimize(model)
-    assert not {"Expand", "QuantizeLinear", "Transpose"} & {n.op for n in model.graph}
+    of_floats = text is FLOATS
+    ops = Counter(n.op for n in model.graph)
+    assert not {"Expand", "Transpose"} & set(ops)
+    assert ops["QuantizeLinear"] == (2 if of_floats else 0)
     rng = np.random.default_rng(s)
     q = rng.standard_normal((2, 6, s, 4)).astype(np.float32)
     x, z = (rng.integers(0, 256, (2, 2, t, 4)).astype(np.uint8) for _ in range(2))
@@ -51,5 +65,6 @@ def test_keys_and_values_are_not_repeated(s: int, t: int) -> None:
     scores = q.astype(np.float64) @ np.repeat(keys, 3, 1).transpose(0, 1, 3, 2)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     want = weights / weights.sum(-1, keepdims=True) @ np.repeat(values, 3, 1)
-    got = minnow.load(encode(model)).run({"q": q, "x": x, "z": z})["y"]
+    cache = {"fx": keys.astype(np.float32), "fz": values.astype(np.float32)} if of_floats else {"x": x, "z": z}
+    got = minnow.load(encode(model)).run({"q": q, **cache})["y"]
     np.testing.assert_allclose(got, want, atol=2e-5)
