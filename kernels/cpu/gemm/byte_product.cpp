@@ -1,5 +1,6 @@
 #include "kernels/cpu/gemm/byte_product.h"
 
+#include "kernels/core/registrar.h"
 #include "kernels/cpu/machine/amx.h"
 #include "kernels/cpu/machine/packed_layout.h"
 #include "kernels/cpu/machine/simd.h"
@@ -339,6 +340,10 @@ bool multiplies_right(const ByteUnit& unit) {
   return true;
 }
 
+// Whether anything is compiled that multiplies bytes. A slim library without it has no units either.
+constexpr bool kHasByteLayers = is_kept("ConvInteger") || is_kept("QuantizedConv") || is_kept("MatMulInteger") ||
+                                is_kept("QuantizedMatMul") || is_kept("DynamicLSTM");
+
 struct ByteChoice {
   const ByteUnit* unit = nullptr;
   Status status;
@@ -354,11 +359,13 @@ ByteChoice choose_byte_unit() {
     return choice;
   }
   // With AVX-512 in use, as MINNOW_ISA may say otherwise.
-  if (pack_width() == kByteLanes && __builtin_cpu_supports("avx512vnni")) {
-    if (wanted == "emulated") choice.unit = &kEmulated;
-    if (wanted.empty() || wanted == "avx512") choice.unit = &kVnni;
-    if ((wanted.empty() || wanted == "amx") && request_amx(AmxNumbers::kBytes) && multiplies_right(kAmx))
-      choice.unit = &kAmx;
+  if constexpr (kHasByteLayers) {
+    if (pack_width() == kByteLanes && __builtin_cpu_supports("avx512vnni")) {
+      if (wanted == "emulated") choice.unit = &kEmulated;
+      if (wanted.empty() || wanted == "avx512") choice.unit = &kVnni;
+      if ((wanted.empty() || wanted == "amx") && request_amx(AmxNumbers::kBytes) && multiplies_right(kAmx))
+        choice.unit = &kAmx;
+    }
   }
   if (!wanted.empty() && choice.unit == nullptr)
     choice.status =
