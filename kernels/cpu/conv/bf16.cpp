@@ -153,6 +153,10 @@ class ConvBf16 final : public ConvScheme {
     for (int64_t pair = group * pairs / groups_; pair < (group + 1) * pairs / groups_; ++pair) {
       const int64_t block = pair * kBf16Blocks;
       t.blocks = static_cast<int>(std::min(kBf16Blocks, blocks_ - block));
+      // The weights of the next blocks, a part of them beside each tile.
+      const int64_t last = std::min((group + 1) * pairs / groups_ * kBf16Blocks, blocks_);
+      const int64_t next = std::clamp<int64_t>(last - block - kBf16Blocks, 0, kBf16Blocks) * block_bytes();
+      const int64_t tiles_of_line = ceil_div(width_, kBf16Pixels), tiles = (line_end - line_begin) * tiles_of_line;
       for (int64_t line = line_begin; line < line_end; ++line) {
         const int64_t row = flat_ ? line : line * s_.sh - s_.top,
                       first_row = flat_ ? line_begin : line_begin * s_.sh - s_.top;
@@ -164,6 +168,8 @@ class ConvBf16 final : public ConvScheme {
         for (int64_t x = 0; x < width && loop.goes_on(32 * chunks_ * t.middle * t.inner); x += kBf16Pixels) {
           t.pixels = static_cast<int>(std::min(kBf16Pixels, width - x));
           t.in = in + x * t.in_pixel;
+          t.bring(reinterpret_cast<const char*>(call.w) + (block + kBf16Blocks) * block_bytes(), next,
+                  (line - line_begin) * tiles_of_line + x / kBf16Pixels, tiles);
           bf16_unit()->multiply(t);
           const int64_t at = (n * blocks_ + block) * plane + (line * width_ + x) * kBf16Columns;
           bf16_finish({t.sums, t.pixels, t.blocks, static_cast<int>(kBf16Columns),

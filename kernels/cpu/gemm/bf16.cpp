@@ -99,9 +99,14 @@ void Bf16Gemm::run_item(const GemmCall& call, int64_t band, int64_t group, char*
     t.blocks = static_cast<int>(std::min(kBf16Blocks, blocks - pair * kBf16Blocks));
     t.w = reinterpret_cast<const char*>(call.packed_b) + pair * kBf16Blocks * t.w_block;
     const int64_t columns = std::min(kTileColumns, n_ - first);
+    const int64_t next =
+        std::clamp<int64_t>(std::min((group + 1) * pairs / groups_ * kBf16Blocks, blocks) - (pair + 1) * kBf16Blocks, 0,
+                            kBf16Blocks) *
+        t.w_block;
     for (int64_t row = 0; row < rows && loop.goes_on(32 * steps); row += kBf16Pixels) {
       t.pixels = static_cast<int>(std::min(kBf16Pixels, rows - row));
       t.in = rounded + row * t.in_pixel;
+      t.bring(t.w + kBf16Blocks * t.w_block, next, row / kBf16Pixels, ceil_div(rows, kBf16Pixels));
       bf16_unit()->multiply(t);
       const int64_t at = (begin + row) * call.ldc + first;
       bf16_finish({t.sums, t.pixels, t.blocks, static_cast<int>(columns - (t.blocks - 1) * kBf16Columns),

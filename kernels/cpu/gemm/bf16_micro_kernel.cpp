@@ -139,7 +139,12 @@ void multiply_tiles(Tiles& tiles, const Bf16Tile& t) {
   if constexpr (B > 1) tiles.template zero<1>();
   if constexpr (P > 1) tiles.template zero<2>();
   if constexpr (P > 1 && B > 1) tiles.template zero<3>();
+  constexpr int64_t kLine = 64;
+  const int64_t steps = t.outer * t.middle * t.inner * (t.split ? 3 : 1);
+  const char *soon = t.soon, *const soon_end = soon + t.soon_bytes;
+  const int64_t piece = steps == 0 ? 0 : ((t.soon_bytes + kLine - 1) / kLine + steps - 1) / steps * kLine;
   const auto add = [&](const char* in, const char* w) {
+    for (const char* end = std::min(soon + piece, soon_end); soon < end; soon += kLine) __builtin_prefetch(soon, 0, 2);
     tiles.template load<4>(in, t.in_pixel);
     tiles.template load<6>(w, kAmxBytes);
     tiles.template add_product<0, 4, 6>();

@@ -28,6 +28,15 @@ struct Bf16Tile {
   int64_t inner = 1, in_inner = 0;
   float* sums = nullptr;  // [32][32], aligned to 64 bytes
   int pixels = 0, blocks = 0;
+  // What will be read soon is brought closer meanwhile; may be nothing.
+  const char* soon = nullptr;
+  int64_t soon_bytes = 0;
+
+  // Piece `i` of `n` of so many bytes.
+  void bring(const char* from, int64_t bytes, int64_t i, int64_t n) {
+    soon = from + bytes * i / n;
+    soon_bytes = bytes * (i + 1) / n - bytes * i / n;
+  }
 };
 
 struct Bf16Unit {
