@@ -74,24 +74,47 @@ void round_blocks(const float* first, const float* second, int64_t channels, int
   }
 }
 
+// A block of 16 columns, all of which are stored.
+template <bool kBias, bool kStart>
+HWY_INLINE void finish_block(const Bf16Result& t, const float* sums, const float* bias, const float* start,
+                             float* out) {
+  const D d;
+  const auto low = hn::Set(d, t.low), high = hn::Set(d, t.high);
+  for (int64_t i = 0; i < 16; i += kLanes) {
+    const auto more = kBias ? hn::LoadU(d, bias + i) : hn::Zero(d);
+    for (int64_t p = 0; p < t.pixels; ++p) {
+      auto x = hn::Load(d, sums + p * 32 + i);
+      if (kBias) x = hn::Add(x, more);
+      if (kStart) x = hn::Add(x, hn::LoadU(d, start + p * t.out_pixel + i));
+      hn::StoreU(AtMost(high, AtLeast(low, x)), d, out + p * t.out_pixel + i);
+    }
+  }
+}
+
 void finish(const Bf16Result& t) {
   const D d;
   const auto low = hn::Set(d, t.low), high = hn::Set(d, t.high);
   for (int b = 0; b < t.blocks; ++b) {
     const int64_t lanes = b == t.blocks - 1 ? t.lanes : 16;
+    const float *sums = t.sums + b * 16, *bias = t.bias == nullptr ? nullptr : t.bias + b * 16;
+    const float* from = t.start == nullptr ? nullptr : t.start + b * t.out_block;
+    float* to = t.out + b * t.out_block;
+    if (lanes == 16) {
+      const auto block = bias == nullptr ? (from == nullptr ? finish_block<false, false> : finish_block<false, true>)
+                                         : (from == nullptr ? finish_block<true, false> : finish_block<true, true>);
+      block(t, sums, bias, from, to);
+      continue;
+    }
     for (int64_t p = 0; p < t.pixels; ++p) {
-      const float* sums = t.sums + p * 32 + b * 16;
-      const int64_t at = p * t.out_pixel + b * t.out_block;
       HWY_ALIGN float start[16] = {}, result[16];
-      if (t.start != nullptr) std::memcpy(start, t.start + at, static_cast<size_t>(lanes) * sizeof(float));
-      float* out = lanes == 16 ? t.out + at : result;
+      if (from != nullptr) std::memcpy(start, from + p * t.out_pixel, static_cast<size_t>(lanes) * sizeof(float));
       for (int64_t i = 0; i < 16; i += kLanes) {
-        auto x = hn::Load(d, sums + i);
-        if (t.bias != nullptr) x = hn::Add(x, hn::LoadU(d, t.bias + b * 16 + i));
-        if (t.start != nullptr) x = hn::Add(x, hn::Load(d, start + i));
-        hn::StoreU(AtMost(high, AtLeast(low, x)), d, out + i);
+        auto x = hn::Load(d, sums + p * 32 + i);
+        if (bias != nullptr) x = hn::Add(x, hn::LoadU(d, bias + i));
+        if (from != nullptr) x = hn::Add(x, hn::Load(d, start + i));
+        hn::StoreU(AtMost(high, AtLeast(low, x)), d, result + i);
       }
-      if (lanes < 16) std::memcpy(t.out + at, result, static_cast<size_t>(lanes) * sizeof(float));
+      std::memcpy(to + p * t.out_pixel, result, static_cast<size_t>(lanes) * sizeof(float));
     }
   }
 }
