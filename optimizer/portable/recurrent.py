@@ -12,7 +12,8 @@ from minnow.schema.ir import Node, Value
 def _(t: Translation, node: Node) -> None:
     w, r = (_expanded(t, node, 1 + i, 8 + i, 10 + i) for i in range(2))
     rest = [t.value(node.input(i)) if node.has_input(i) else None for i in range(3, 8)]
-    made = t.b.node("LSTM", [t.value(node.input(0)), w, r, *rest], node.attrs, len(node.outputs))
+    attrs = {name: value for name, value in node.attrs.items() if name != "one_range"}
+    made = t.b.node("LSTM", [t.value(node.input(0)), w, r, *rest], attrs, len(node.outputs))
     for old, new in zip(node.outputs, made.outputs, strict=True):
         t.set_value(old, new)
     t.in_floats(node)

@@ -11,12 +11,10 @@ import numpy as np
 from minnow.schema.errors import ModelError
 from minnow.schema.ir import UNKNOWN, DType, Node
 from minnow.schema.ir.type import Shape
-from minnow.schema.ops.matmul import Int8
-from minnow.schema.ops.quantize import DynamicQuantizeLinear, Float32
 from minnow.schema.ops.special import Array
 from minnow.schema.registry.dimension import agree
 from minnow.schema.registry.encoding import bound, constant
-from minnow.schema.registry.op import ROUNDING, Arg, Decoded, Float, Sample, Sizes, WireOp, fill, op
+from minnow.schema.registry.op import Arg, Decoded, Float, Sizes, WireOp, fill, op
 
 Direction = Literal["forward", "reverse", "bidirectional"]
 Activation = Callable[[Array], Array]
@@ -55,7 +53,7 @@ def activation_functions(names: Sequence[str], alpha: Sequence[float], beta: Seq
     return [made(name) for name in names]
 
 
-def _directions(direction: str) -> list[bool]:
+def directions_of(direction: str) -> list[bool]:
     """For each direction, whether it runs backward."""
     return {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
 
@@ -126,10 +124,10 @@ def LSTM(
         kernel, recurrent = w[d].T.astype(np.float64), r[d].T.astype(np.float64)
         return (lambda xt: xt @ kernel), (lambda ht: ht @ recurrent)
 
-    return _lstm(x, products, (b, lens, h0, c0, p), hidden, *attrs)
+    return lstm(x, products, (b, lens, h0, c0, p), hidden, *attrs)
 
 
-def _lstm(
+def lstm(
     x: Array,
     products: Callable[[int], tuple[Activation, Activation]],
     rest: tuple[Array | None, ...],
@@ -143,7 +141,7 @@ def _lstm(
     cell_clip: float,
 ) -> tuple[Array, ...]:
     """An LSTM whose direction d has two functions, from rows of x and from rows of h to their products with weights."""
-    backward = _directions(direction)
+    backward = directions_of(direction)
     b, lens, h0, c0, p = rest
     names = activations or ("sigmoid", "tanh", "tanh") * len(backward)
     functions = activation_functions(names, alpha, beta)
@@ -169,60 +167,6 @@ def _lstm(
     return _run(x, lens, [cell(d) for d in range(len(backward))])
 
 
-@op(outputs=3, traits=ROUNDING)
-def DynamicLSTM(
-    x: Float32,
-    w: Int8,
-    r: Int8,
-    b: Float32 | None = None,
-    lens: Sizes | None = None,
-    h0: Float32 | None = None,
-    c0: Float32 | None = None,
-    p: Float32 | None = None,
-    w_scale: Float32 | None = None,
-    r_scale: Float32 | None = None,
-    w_zero: Int8 | None = None,
-    r_zero: Int8 | None = None,
-    *,
-    hidden: int,
-    direction: Direction = "forward",
-    activations: tuple[str, ...] = (),
-    activation_alpha: tuple[float, ...] = (),
-    activation_beta: tuple[float, ...] = (),
-    clip: float = 0.0,
-    input_forget: bool = False,
-    cell_clip: float = 0.0,
-):
-    """`LSTM` with weights of 8 bits, w[D,I,4H] and r[D,H,4H]: each row of x and of h is quantized by its own range.
-
-    A row, of one step and sequence, becomes u8 as `DynamicQuantizeLinear` makes it. The exact sums of its products with
-    the weights, less the zero points of both, are multiplied by its scale times that of the weights. `w_scale` and
-    `r_scale`, which are needed, and the zero points have the shape [D], or [D,4H] for one number for each column.
-    """
-    assert w_scale is not None  # the type of the node says so
-    assert r_scale is not None
-    attrs = (direction, activations, activation_alpha, activation_beta, clip, input_forget, cell_clip)
-
-    def products(d):
-        return _of_bytes(w, w_scale, w_zero, d), _of_bytes(r, r_scale, r_zero, d)
-
-    return _lstm(x, products, (b, lens, h0, c0, p), hidden, *attrs)
-
-
-def _of_bytes(weights: Array, scale: Array, zero: Array | None, d: int) -> Activation:
-    """The products of rows with the weights of direction d, computed as DynamicLSTM does."""
-    centered = weights[d].astype(np.int64) - (0 if zero is None else zero[d].astype(np.int64))
-
-    def product(rows: Array) -> Array:
-        made = np.zeros((len(rows), centered.shape[1]))
-        for row, to in zip(rows.astype(np.float32), made, strict=True):
-            numbers, step, middle = DynamicQuantizeLinear.evaluate([row], {})
-            to[:] = ((numbers.astype(np.int64) - int(middle)) @ centered) * (step * scale[d]).astype(np.float64)
-        return made
-
-    return product
-
-
 @op(outputs=2)
 def GRU(
     x: Float,
@@ -246,7 +190,7 @@ def GRU(
     `linear_before_reset` g(x w + b + r * (h r + b')); h' = (1 - z) * n + z * h. `activations` are f, g of each
     direction, `clip` bounds what they are given. Gives Y[T,D,B,H], Y_h[D,B,H].
     """
-    backward = _directions(direction)
+    backward = directions_of(direction)
     names = activations or ("sigmoid", "tanh") * len(backward)
     functions = activation_functions(names, activation_alpha, activation_beta)
     bounded = _clipped(clip)
@@ -293,7 +237,7 @@ def RNN(
 
     `activations` are the f of each direction, `clip` bounds what it is given. Gives Y[T,D,B,H], Y_h[D,B,H].
     """
-    backward = _directions(direction)
+    backward = directions_of(direction)
     functions = activation_functions(activations or ("tanh",) * len(backward), activation_alpha, activation_beta)
     bounded = _clipped(clip)
     batch = x.shape[1]
@@ -314,7 +258,7 @@ def _type_rule(gates: int, states: int, functions: int) -> Callable[..., Any]:
     """Type rule of a layer with so many gates, states and activations."""
 
     def rule(x: Arg, w: Arg, r: Arg, b: Arg | None, lens: Arg | None, *rest: Arg | None, **attrs: Any) -> Any:
-        h, d = attrs["hidden"], len(_directions(attrs["direction"]))
+        h, d = attrs["hidden"], len(directions_of(attrs["direction"]))
         if h < 1:
             raise ModelError(f"the hidden size is {h}, it must be 1 or more")
         if x.rank not in (None, 3):
@@ -344,37 +288,11 @@ def _type_rule(gates: int, states: int, functions: int) -> Callable[..., Any]:
 
 
 LSTM.shape(_type_rule(4, 2, 3))
-
-
-@DynamicLSTM.shape
-def _(x, w, r, b, lens, h0, c0, p, w_scale, r_scale, w_zero, r_zero, **attrs):
-    def turned(v: Arg) -> Arg:
-        """As the weights of LSTM, whose last axes are the other way round."""
-        shape = v.shape
-        return Arg(x.type.with_shape(shape if shape is None or len(shape) != 3 else (shape[0], shape[2], shape[1])))
-
-    types = LSTM.infer([x, turned(w), turned(r), b, lens, h0, c0, p], attrs, 3)
-    d, columns = len(_directions(attrs["direction"])), 4 * attrs["hidden"]
-    for name, weights, scale, zero in (("w", w, w_scale, w_zero), ("r", r, r_scale, r_zero)):
-        if scale is None:
-            raise ModelError(f"the scale of '{name}' is missing")
-        if zero is not None and zero.dtype is not weights.dtype:
-            raise ModelError(f"the zero point of '{name}' is {zero.dtype}, but the weights are {weights.dtype}")
-        for v in (scale, zero):
-            if v is not None and v.shape is not None and not any(
-                len(v.shape) == len(shape) and all(n in (m, UNKNOWN) for n, m in zip(v.shape, shape, strict=True))
-                for shape in ((d,), (d, columns))
-            ):  # fmt: skip
-                wanted = f"{(d,)} or {(d, columns)}"
-                raise ModelError(f"a scale or zero point of '{name}' has the shape {v.shape}, not {wanted}")
-    return types
-
-
 GRU.shape(_type_rule(3, 1, 2))
 RNN.shape(_type_rule(1, 1, 1))
 
 
-def _operands(
+def operands_of(
     rng: np.random.Generator, gates: int, t: int, n: int, i: int, h: int, d: int, dtype: DType = DType.F32
 ) -> list[Any]:
     """x, w, r, b, then no lens, then h0 and c0, then p."""
@@ -393,8 +311,8 @@ def _samples(gates: int, states: int, functions: tuple[str, ...], flag: str) -> 
         count = states + 1
 
         def case(t=5, n=2, i=3, h=7, upto=4, lens=None, dtype=DType.F32, **attrs):
-            d = len(_directions(attrs.get("direction", "forward")))
-            operands = _operands(rng, gates, t, n, i, h, d, dtype)
+            d = len(directions_of(attrs.get("direction", "forward")))
+            operands = operands_of(rng, gates, t, n, i, h, d, dtype)
             operands[4] = lens
             operands = operands[:upto]
             return operands, {"hidden": h, **attrs}, count
@@ -435,10 +353,9 @@ def _samples(gates: int, states: int, functions: tuple[str, ...], flag: str) -> 
 
 
 @LSTM.macs
-@DynamicLSTM.macs
 @GRU.macs
 @RNN.macs
-def _(at):
+def layer_macs(at):
     steps, batch = at.input(0)[:2]
     # Rows of all gates; each takes the input and the state of the step before.
     return steps * batch * (math.prod(at.input(1)) + math.prod(at.input(2)))
@@ -449,44 +366,13 @@ GRU.samples(_samples(3, 1, ("sigmoid", "relu"), "linear_before_reset"))
 RNN.samples(_samples(1, 1, ("relu",), ""))
 
 
-@DynamicLSTM.samples
-def _(rng: np.random.Generator) -> Iterator[Any]:
-    def case(t=5, n=2, i=3, h=7, upto=4, lens=None, kinds=(np.int8, np.int8), each=False, zeros=False, **attrs):
-        d = len(_directions(attrs.get("direction", "forward")))
-        x, _, _, *rest = _operands(rng, 4, t, n, i, h, d)
-        rest[1] = lens
-        weights, scales, middles = [], [], []
-        shape = (d, 4 * h) if each else (d,)
-        for kind, k in zip(kinds, (i, h), strict=True):
-            info = np.iinfo(kind)
-            weights.append(rng.integers(info.min, info.max + 1, (d, k, 4 * h)).astype(kind))
-            scales.append((rng.random(shape) * 0.004 + 0.001).astype(np.float32))
-            middle = 128 if kind is np.uint8 else 0
-            middles.append((rng.integers(-9, 10, shape) + middle).astype(kind) if zeros else None)
-        given = [v if k + 3 < upto else None for k, v in enumerate(rest)]
-        # A number that becomes another one by the last bit of an activation is a step of the range of a row.
-        return Sample((x, *weights, *given, *scales, *middles), {"hidden": h, **attrs}, 3, rtol=2e-2)
-
-    short = np.array([2, 5], np.int32)
-    yield case(upto=3)
-    yield case()
-    yield case(t=0)
-    yield case(t=1, n=1, i=1, h=1)
-    yield case(t=3, n=1, i=70, h=67, each=True, zeros=True)
-    yield case(t=7, n=3, i=9, h=33, kinds=(np.uint8, np.uint8), zeros=True)
-    yield case(kinds=(np.uint8, np.int8), direction="reverse", each=True)
-    for direction in ("forward", "bidirectional"):
-        yield case(upto=8, lens=short, zeros=True, direction=direction)
-    yield case(activations=("hardsigmoid", "leakyrelu", "elu"), clip=0.3, input_forget=True, cell_clip=0.2)
-
-
 # ---- the file's forms
 
 
 def _is_plain(node: Node, activations: tuple[str, ...]) -> bool:
     """Forward or both ways, whole sequences, default activations: all that the file's forms can say."""
     a = bound(node)
-    count = len(_directions(a["direction"]))
+    count = len(directions_of(a["direction"]))
     return (
         node.input(0).type.dtype is DType.F32
         and a["direction"] != "reverse"
@@ -508,7 +394,7 @@ def _encode_summed(node: Node, gates: int, activations: tuple[str, ...], states:
         return None
     if given and len(given) != states:
         return None
-    shape = (len(_directions(a["direction"])), gates * a["hidden"])
+    shape = (len(directions_of(a["direction"])), gates * a["hidden"])
     b = np.zeros(shape, np.float32)
     if node.has_input(3):
         halves = node.input(3).array

@@ -114,6 +114,30 @@ def test_one_row_is_onnxruntimes(kind: Any, each: bool) -> None:
     np.testing.assert_allclose(run(operands, attrs_of(37))[0], want, atol=2e-6)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("directions", [1, 2])
+def test_rows_of_one_range(threads: int, directions: int) -> None:
+    """First steps only: see test_first_steps. The batch is not divided among threads, which would see other ranges."""
+    operands = layer(9, 65, 1, 70, np.uint8, directions, zeros=True)
+    attrs = {**attrs_of(65, directions), "one_range": True}
+    want = get("DynamicLSTM").evaluate(operands, attrs)
+    for a, b in zip(run(operands, attrs, threads, True), want, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_with_one_range_many_steps_are_onnxruntimes() -> None:
+    """But for what the last bit of an activation makes another integer of: much less than what all rounding does."""
+    operands = layer(1, 64, 30, 48, full=False)
+    operands[0] *= np.linspace(0.05, 3, 30, dtype=np.float32)[:, None, None]
+    want = onnxruntimes(operands, 64)
+    got = run(operands, {**attrs_of(64), "one_range": True})[0]
+    (reference, _, _) = get("DynamicLSTM").evaluate(operands, {**attrs_of(64), "one_range": True})
+    other = run(operands, attrs_of(64))[0]
+    far = np.sqrt(np.mean((other - want) ** 2))
+    for near in (got, reference):
+        assert np.sqrt(np.mean((near - want) ** 2)) < 0.3 * far
+
+
 @pytest.mark.parametrize("batch", [1, 3])
 def test_many_rows_are_nearer_to_floats_than_onnxruntimes(batch: int) -> None:
     operands = layer(batch, 64, 30, 48, full=False)

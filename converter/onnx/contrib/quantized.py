@@ -183,8 +183,7 @@ def _(b, x, y):
 def _(b, x, w, r, bias, lens, first_h, first_c, peepholes, w_scale, w_zero, r_scale, r_zero, *, activation_alpha=(),
       activation_beta=(), activations=(), clip=0.0, direction="forward", hidden_size=0,
       input_forget=0):  # fmt: skip
-    # onnxruntime has one range for all rows of x, and one for those of h in a step; here each row has its own.
     hidden = static_dim(r.type, 1, "the recurrent weights")
     attrs = layer_attrs(hidden, direction, activations, activation_alpha, activation_beta, clip)
     operands = (x, w, r, bias, lens, first_h, first_c, peepholes, w_scale, r_scale, w_zero, r_zero)
-    return b.DynamicLSTM(*operands, **attrs, input_forget=bool(input_forget))
+    return b.DynamicLSTM(*operands, **attrs, input_forget=bool(input_forget), one_range=True)

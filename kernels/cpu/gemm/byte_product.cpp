@@ -340,7 +340,7 @@ bool multiplies_right(const ByteUnit& unit) {
   return true;
 }
 
-// Whether anything is compiled that multiplies bytes. A slim library without it has no units either.
+// op list: the kernels that ask for a unit; a slim library without them has no units either
 constexpr bool kHasByteLayers = is_kept("ConvInteger") || is_kept("QuantizedConv") || is_kept("MatMulInteger") ||
                                 is_kept("QuantizedMatMul") || is_kept("DynamicLSTM");
 

@@ -8,7 +8,6 @@
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/elementwise/math-inl.h"
 #include "kernels/cpu/gemm/integer.h"
-#include "kernels/cpu/quant/dynamic.h"
 #include "kernels/cpu/recurrent/byte_gates.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -48,6 +47,7 @@ HWY_EXPORT(finish_gate);
 
 constexpr int64_t kRows = 64, kMostColumns = 64;  // of sums at a time
 constexpr uint32_t kNoStart[kRows] = {};
+constexpr int64_t kCachedWords = 1 << 19;  // which a second-level cache holds
 
 }  // namespace
 
@@ -102,7 +102,8 @@ void ByteGates::pack_panel(const GateWeights& w, int64_t gate, int64_t panel, ui
 
 int64_t ByteGates::row_words(int64_t rows) const { return round_up(lanes(rows) + 3 * rows, 16); }
 
-void ByteGates::round(const float* x, int64_t rows, int64_t begin, int64_t end, uint32_t* to) const {
+void ByteGates::round(const float* x, int64_t rows, int64_t begin, int64_t end, const ByteRange* shared,
+                      uint32_t* to) const {
   constexpr int64_t kPart = 256;  // lanes
   uint8_t bytes[4 * kPart];
   uint32_t part[kPart];
@@ -111,7 +112,7 @@ void ByteGates::round(const float* x, int64_t rows, int64_t begin, int64_t end, 
   uint32_t *sums = to + lanes(rows), *zeros = sums + rows, *scales = zeros + rows;
   for (int64_t r = begin; r < end; ++r) {
     const float* from = x + r * k_;
-    const ByteRange range = byte_range(from, k_);
+    const ByteRange range = shared != nullptr ? *shared : byte_range(from, k_);
     uint32_t sum = 0;
     for (int64_t k = 0; k < k_; k += group * kPart) {
       const int64_t n = std::min(group * kPart, k_ - k), s = k / group;
@@ -153,7 +154,7 @@ void ByteGates::multiply_panel(const Call& call, int64_t gate, int64_t panel) co
       p.rows = rows;
       p.columns = columns;
       p.width = width_;
-      p.is_cached = true;  // since the step before
+      p.is_cached = packed_words() <= kCachedWords;  // since the step before
       p.start = kNoStart;
       p.sums = tile;
       p.ldc = width_;

@@ -8,6 +8,7 @@
 #include "kernels/core/tensor.h"
 #include "kernels/core/thread_pool.h"
 #include "kernels/cpu/gemm/byte_product.h"
+#include "kernels/cpu/quant/dynamic.h"
 
 namespace minnow {
 
@@ -34,8 +35,8 @@ class ByteGates {
 
   // Rows as bytes, with their ranges.
   int64_t row_words(int64_t rows) const;
-  // Makes those of the rows [begin, end) of `rows` rows.
-  void round(const float* x, int64_t rows, int64_t begin, int64_t end, uint32_t* to) const;
+  // Makes those of the rows [begin, end) of `rows` rows. `shared`: the range of all rows; null: each has its own.
+  void round(const float* x, int64_t rows, int64_t begin, int64_t end, const ByteRange* shared, uint32_t* to) const;
 
   struct Call {
     const uint32_t* rows = nullptr;  // of round()

@@ -69,7 +69,9 @@ class Recurrent final : public Kernel {
     }
     const int threads = std::max(1, node.threads);
     // A part of the batch is worth a thread from a few sequences on.
-    parts_ = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(threads / directions_, batch_ / 4)));
+    one_range_ = dynamic_ && attrs_.b("one_range", false);
+    const int64_t most_parts = one_range_ ? 1 : batch_ / 4;
+    parts_ = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(threads / directions_, most_parts)));
     part_rows_ = (batch_ + parts_ - 1) / parts_;
     if (part_rows_ > 0) parts_ = static_cast<int>((batch_ + part_rows_ - 1) / part_rows_);
     const bool alone = directions_ * parts_ == 1;  // then a step may use all threads
@@ -251,12 +253,16 @@ class Recurrent final : public Kernel {
   }
 
   // x W + b of all steps.
-  void multiply_input(const float* x, const uint32_t* packed, const float* bias, float* to, void* space,
-                      ThreadPool* pool) const {
+  void multiply_input(const RunContext& context, const float* x, const uint32_t* packed, const float* bias, float* to,
+                      void* space, ThreadPool* pool) const {
     const int64_t rows = steps_ * batch_, work = rows * features_;
     auto* bytes = static_cast<uint32_t*>(space);
-    pool->parallel_for(rows, 1 + kPooledMacs / 16 / (features_ + 1),
-                       [&](int64_t begin, int64_t end, int) { input_bytes_.round(x, rows, begin, end, bytes); });
+    int64_t last = 0;
+    for (int64_t b = 0; b < batch_; ++b) last = std::max(last, std::min(length(context, b), steps_));
+    const ByteRange range = one_range_ ? byte_range(x, last * batch_ * features_) : ByteRange();
+    pool->parallel_for(rows, 1 + kPooledMacs / 16 / (features_ + 1), [&](int64_t begin, int64_t end, int) {
+      input_bytes_.round(x, rows, begin, end, one_range_ ? &range : nullptr, bytes);
+    });
     if (rows == 0) return;
     const ByteGates::Call call = {bytes, rows, packed, bias, to, input_.n, hidden_, false};
     pool->parallel_for(input_bytes_.panels(), 1 + kPooledMacs / (work * 4 * unit_ + 1),
@@ -333,7 +339,8 @@ class Recurrent final : public Kernel {
       T* to = gates<T>(context, d);
       if constexpr (std::is_same_v<T, float>) {
         if (dynamic_) {
-          multiply_input(x, reinterpret_cast<const uint32_t*>(o.weights), o.bias, to, space + gemm_at_, context.pool);
+          multiply_input(context, x, reinterpret_cast<const uint32_t*>(o.weights), o.bias, to, space + gemm_at_,
+                         context.pool);
           continue;
         }
         if (input_low_) {
@@ -498,7 +505,8 @@ class Recurrent final : public Kernel {
   void byte_product(const Scan<double>&, const double*, bool, int, int64_t, int64_t) const {}
   void byte_product(const Scan<float>& s, const float* from, bool odd, int part, int64_t begin, int64_t end) const {
     uint32_t* rows = static_cast<uint32_t*>(s.workspace) + part * recurrent_bytes_.row_words(part_rows_);
-    recurrent_bytes_.round(from, s.rows, 0, s.rows, rows);
+    const ByteRange range = one_range_ ? byte_range(from, s.rows * hidden_) : ByteRange();
+    recurrent_bytes_.round(from, s.rows, 0, s.rows, one_range_ ? &range : nullptr, rows);
     const auto* packed = reinterpret_cast<const uint32_t*>(s.operands.recurrent[0]);
     const int64_t n = recurrent_[0].n;
     recurrent_bytes_.multiply({rows, s.rows, packed, nullptr, s.recurrent, n, stride_, odd}, begin / unit_,
@@ -548,6 +556,7 @@ class Recurrent final : public Kernel {
   const Layer layer_;
   const Attrs& attrs_;
   const bool dynamic_;  // DynamicLSTM
+  bool one_range_ = false;
   DType dtype_ = DType::kF32;
   bool is_double_ = false;
   int64_t steps_ = 0, batch_ = 0, features_ = 0, hidden_ = 0;

@@ -153,7 +153,7 @@ def recurrent() -> list[Case]:
         )  # fmt: skip
         inputs = [f32(7, 2, width), w, r, f32(directions, 8 * hidden), None, None, None, None, *w_rest, *r_rest]
         attrs = {"hidden_size": hidden} | attrs
-        # The activations of all rows have one range there, and each row its own here.
+        # Threads there take rows of a step apart, and give them ranges of their own.
         return Case("DynamicQuantizeLSTM", inputs, attrs, 3, constant=range(1, 12), close=3e-2)
 
     return [case(1, False, U8), case(2, False, I8, direction="bidirectional"), case(1, True, I8, direction="reverse")]
