@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/core/status_guard.h"
+
 namespace minnow {
 
 PlanGraph::PlanGraph(std::vector<PlanNode> nodes, std::vector<PlanValue>& values, const std::vector<int>& read_outside,
-                     Precision precision)
-    : values_(values), read_outside_(read_outside), precision_(precision) {
+                     Precision precision, Watch* watch)
+    : values_(values), read_outside_(read_outside), precision_(precision), watch_(watch) {
   reset(std::move(nodes));
 }
 
@@ -28,7 +30,17 @@ std::vector<PlanNode> PlanGraph::take() {
   return left;
 }
 
+// Every fusion asks is() of every node.
+void PlanGraph::go_on() const {
+  constexpr int kCalls = 256;
+  if (--left_ > 0) return;
+  left_ = kCalls;
+  const Status status = watch_->go_on();
+  if (!status.ok()) throw StatusError(status);
+}
+
 bool PlanGraph::is(int id, std::string_view op) const {
+  go_on();
   return id >= 0 && is_looked_at(id) && node(id).op != nullptr && node(id).op->name == op;
 }
 

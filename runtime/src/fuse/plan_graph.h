@@ -18,9 +18,10 @@ class PlanGraph {
   static constexpr int kOutside = -1;  // a reader that is none of the nodes
 
   // `read_outside`: values that something else reads (outputs of the graph, nodes that are planned later), as many
-  // times as it does. `values` are those of the stage, and outlive it.
+  // times as it does. `values` are those of the stage, and outlive it. Once `watch` says that the run is to stop, is()
+  // throws a StatusError.
   PlanGraph(std::vector<PlanNode> nodes, std::vector<PlanValue>& values, const std::vector<int>& read_outside,
-            Precision precision);
+            Precision precision, Watch* watch);
 
   int size() const { return static_cast<int>(nodes_.size()); }
   const PlanNode& node(int id) const { return nodes_[static_cast<size_t>(id)]; }
@@ -69,12 +70,15 @@ class PlanGraph {
  private:
   void link(int id);
   void unlink(int id);
+  void go_on() const;
 
   std::vector<PlanNode> nodes_;
   std::vector<PlanValue>& values_;
   std::vector<int> read_outside_;
   Precision precision_;
-  int device_ = -1;  // all
+  Watch* watch_;
+  mutable int left_ = 0;  // calls of is() before the next look at the watch
+  int device_ = -1;       // all
   std::vector<std::vector<int>> readers_;
   std::vector<int> makers_;
 };

@@ -88,7 +88,7 @@ void replace_lines(PlanGraph& graph) {
   const auto *squeeze = find_op("Squeeze"), *unsqueeze = find_op("Unsqueeze"), *transpose = find_op("Transpose");
   if (squeeze == nullptr || unsqueeze == nullptr || transpose == nullptr) return;
   const auto is_line = [&](int id) {
-    return graph.is(id, "Conv") && is_quantized_pointwise(graph, graph.node(id)) &&
+    return graph.is(id, "Conv") && graph.node(id).has_parts() && is_quantized_pointwise(graph, graph.node(id)) &&
            graph.shape(graph.node(id).in[0])[3] == 1;
   };
   bool found = false;
@@ -111,7 +111,7 @@ void replace_lines(PlanGraph& graph) {
       continue;
     }
     const PlanNode conv = graph.node(i);
-    int64_t part = conv.part * (1 << 16) + (1 << 14);
+    int64_t part = conv.part_number(1 << 14);
     const auto add = [&](const OpSpec* op, const std::shared_ptr<const Attrs>& attrs, int in, int out) {
       PlanNode node = conv;
       node.op = op;

@@ -15,7 +15,7 @@ bool is_spatial(const std::vector<int64_t>& axes, int rank) {
 
 // Not of empty images, whose mean GlobalAveragePool does not define.
 bool can_pool(const PlanGraph& graph, int id) {
-  if (!graph.is(id, "ReduceMean")) return false;
+  if (!graph.is(id, "ReduceMean") || !graph.node(id).has_parts()) return false;
   const PlanNode& node = graph.node(id);
   const TensorType& x = graph.type(node.in[0]);
   return is_spatial(node.attrs->ints("axes"), x.shape.rank()) && x.dtype == DType::kF32 && x.shape.count() > 0 &&
@@ -40,7 +40,7 @@ void pool_spatial_means(PlanGraph& graph) {
       PlanNode pooled = node;
       pooled.op = pool;
       pooled.attrs = std::make_shared<const Attrs>();
-      pooled.part = node.part * (1 << 16) + (1 << 14);
+      pooled.part = node.part_number(1 << 14);
       pooled.out = {graph.add_value(std::move(mean))};
       node.in = pooled.out;
       nodes.push_back(std::move(pooled));

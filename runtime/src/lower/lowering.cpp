@@ -90,7 +90,10 @@ int Expansion::ints(const std::vector<int64_t>& values) {
 }
 
 PlanNode& Expansion::append(const char* op, Values inputs, Attrs attrs) {
+  if (status.ok()) status = watch_.go_on();
   if (status.ok()) status = may_add(1);
+  if (status.ok() && !node_.has_parts())
+    status = fail(Code::kUnsupported, "it is computed by others that are computed by others, too often");
   if (!status.ok()) nodes_.clear();  // they will not be used: what is added from now on replaces the one before
   PlanNode node;
   node.op = find_op(op);
@@ -100,7 +103,7 @@ PlanNode& Expansion::append(const char* op, Values inputs, Attrs attrs) {
   node.attrs = std::make_shared<const Attrs>(std::move(attrs));
   node.source = node_.source;
   // Parts of parts: the numbers only have to differ within one source. Those from 1 << 15 on are of casts of operands.
-  node.part = node_.part * (1 << 16) + static_cast<int64_t>(nodes_.size()) + 1;
+  if (status.ok()) node.part = node_.part_number(static_cast<int64_t>(nodes_.size()) + 1);
   node.in.assign(inputs.begin(), inputs.end());
   nodes_.push_back(std::move(node));
   return nodes_.back();

@@ -55,7 +55,7 @@ class Values {
 // Turns one node into others. Values are numbers of the stage.
 class Expansion {
  public:
-  Expansion(const PlanNode& node, Stage& stage) : node_(node), stage_(stage) {}
+  Expansion(const PlanNode& node, Stage& stage, Watch& watch) : node_(node), stage_(stage), watch_(watch) {}
 
   const Attrs& attrs() const { return *node_.attrs; }
   int num_inputs() const { return static_cast<int>(node_.in.size()); }
@@ -100,6 +100,7 @@ class Expansion {
 
   const PlanNode& node_;
   Stage& stage_;
+  Watch& watch_;
   std::vector<PlanNode> nodes_;
   std::vector<int> asked_;
 };

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/core/sort.h"
 #include "runtime/src/model/buffer.h"
 
@@ -75,8 +76,10 @@ int64_t place(const std::vector<Lifetime>& pieces, const Order& order, std::vect
   int64_t looks = kLooks * static_cast<int64_t>(pieces.size());
   offsets->assign(pieces.size(), 0);
   int64_t arena = 0;
+  LongLoop loop;
   for (size_t i : order) {
     const Lifetime& piece = pieces[i];
+    if (!loop.goes_on(kLooks)) return std::numeric_limits<int64_t>::max();
     const int64_t bytes = align_up(piece.bytes);
     if (bytes == 0) continue;
     const auto from = static_cast<size_t>(piece.first >> width), to = static_cast<size_t>(piece.last >> width);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -32,6 +33,12 @@ struct PlanNode {
   std::vector<TensorType> types;  // of the outputs, when they were settled at run time
   int device = 0;                 // where it runs: a number of the session's devices
   std::string why;                // it runs there, where there was a choice
+
+  // The number of its own part k, of at most kMostParts. There are parts of parts, as long as 64 bits can tell them
+  // from each other: what is computed for one must never be taken for another.
+  static constexpr int64_t kMostParts = 1 << 16;
+  bool has_parts() const { return part < std::numeric_limits<int64_t>::max() / kMostParts; }
+  int64_t part_number(int64_t k) const { return part * kMostParts + k; }
 
   std::string place() const;  // "Conv '/layer1/Conv_3'", for messages
 };

@@ -70,7 +70,7 @@ bool is_view(const PlanNode& node, const std::vector<PlanValue>& values) {
 Status Planner::fuse_nodes() {
   std::vector<int> read_outside = x_.graph_.outputs;
   for (const PlanNode& node : stage_.pending) read_outside.insert(read_outside.end(), node.in.begin(), node.in.end());
-  PlanGraph graph(std::move(nodes_), stage_.values, read_outside, x_.environment_.precision);
+  PlanGraph graph(std::move(nodes_), stage_.values, read_outside, x_.environment_.precision, x_.environment_.watch);
   fuse_for_all(graph);
   MINNOW_RETURN_IF_ERROR(assign_devices(graph));
   for (size_t device = 0; device < x_.devices().size(); ++device) {
@@ -82,9 +82,13 @@ Status Planner::fuse_nodes() {
 }
 
 Status Planner::plan(const std::vector<PlanNode>& work) {
+  Watch& watch = *x_.environment_.watch;
   for (const PlanNode& node : work) MINNOW_RETURN_IF_ERROR(place(node));
   MINNOW_RETURN_IF_ERROR(fuse_nodes());
-  for (const PlanNode& node : nodes_) MINNOW_RETURN_IF_ERROR(emit(node).at(node.place()));
+  for (const PlanNode& node : nodes_) {
+    MINNOW_RETURN_IF_ERROR(watch.go_on());
+    MINNOW_RETURN_IF_ERROR(emit(node).at(node.place()));
+  }
   // What later stages ask about must be there for the host, in the plain layout.
   for (const Question& question : stage_.questions) {
     std::vector<int> values = question.values;
@@ -99,14 +103,14 @@ Status Planner::plan(const std::vector<PlanNode>& work) {
     return fail(Code::kInternal, "%s waits for something that nothing makes", stage_.pending[0].place().c_str());
   MINNOW_RETURN_IF_ERROR(deliver_outputs());
   MINNOW_RETURN_IF_ERROR(shape_kernels());
-  begin_devices_early();
-  group_steps();
-  order_queues();
-  find_lifetimes();
-  place_parts();
-  share_memory();
-  gather_chains();
-  assign_memory();
+  // Each of these looks at all steps.
+  for (void (Planner::*pass)() :
+       {&Planner::begin_devices_early, &Planner::group_steps, &Planner::order_queues, &Planner::find_lifetimes,
+        &Planner::place_parts, &Planner::share_memory, &Planner::gather_chains, &Planner::assign_memory}) {
+    const InterruptScope scope(&watch);
+    (this->*pass)();
+    MINNOW_RETURN_IF_ERROR(watch.go_on());  // else what was placed may be half of it
+  }
   find_recordables();
   return ok();
 }

@@ -180,7 +180,7 @@ Status Planner::set_types(const PlanNode& node, const std::vector<TensorType>& t
 }
 
 Status Planner::expand(const PlanNode& node) {
-  Expansion expansion(node, stage_);
+  Expansion expansion(node, stage_, *x_.environment_.watch);
   Status status = node.lowering->expand(expansion);
   if (status.code() == Code::kNeedsValue) {
     std::vector<int> asked;

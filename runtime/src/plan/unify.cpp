@@ -111,7 +111,10 @@ Status Planner::cast_operand(PlanNode* node, size_t i, DType target) {
   if (cast.op == nullptr) return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for Cast");
   cast.attrs = std::make_shared<const Attrs>(make_attrs({{"to", target}}));
   cast.source = node->source;
-  cast.part = node->part * (1 << 16) + (1 << 15) + static_cast<int64_t>(i);
+  constexpr int64_t kFirst = 1 << 15;  // after the parts of an Expansion
+  if (!node->has_parts() || static_cast<int64_t>(i) >= PlanNode::kMostParts - kFirst)
+    return fail(Code::kUnsupported, "operand %zu cannot be converted to the type of the others", i);
+  cast.part = node->part_number(kFirst + static_cast<int64_t>(i));
   cast.in = {node->in[i]};
   stage_.values.emplace_back();
   cast.out = {static_cast<int>(stage_.values.size()) - 1};

@@ -129,7 +129,10 @@ Status Executor::activate(Stage& stage) {
     return ok();
   }
   active_.resize(depth);
-  for (Step& step : stage.steps) MINNOW_RETURN_IF_ERROR(reshape(step).at(step.place()));
+  for (Step& step : stage.steps) {
+    MINNOW_RETURN_IF_ERROR(environment_.watch->go_on());
+    MINNOW_RETURN_IF_ERROR(reshape(step).at(step.place()));
+  }
   forget_recordings(stage);
   MINNOW_RETURN_IF_ERROR(grow_arena(stage));
   bind_arena(stage);

@@ -19,7 +19,7 @@ import minnow
 import minnow.runtime._engine as _engine
 from minnow.cli._app import run as command
 from minnow.schema.errors import CancelledError, DeadlineError, StoppedError, UnsupportedError, UsageError
-from minnow.schema.ir import Graph
+from minnow.schema.ir import Graph, Value
 from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder
 
@@ -59,6 +59,41 @@ def test_planning_ends_at_the_deadline():
     graph.outputs = [value]
     with pytest.raises(DeadlineError):
         minnow.load(encode(model_of(graph)), timeout=1e-6)
+
+
+def many_layers(n):
+    """Each is fused with what follows it: a plan of many passes over many nodes."""
+    graph = Graph()
+    b = Builder(graph)
+    weight, bias = Value.constant(np.ones((1, 1, 1, 1), np.float32)), Value.constant(np.zeros(1, np.float32))
+    value = graph.add_param(f32(1, 1, "h", "w"))
+    for _ in range(n):
+        value = b.Relu(b.Conv(value, weight, bias, strides=(1, 1), pads=(0,) * 4, dilations=(1, 1)))
+    graph.outputs = [value]
+    return encode(model_of(graph))
+
+
+@pytest.mark.parametrize("how", ["timeout", "cancel"])
+def test_each_part_of_planning_ends_when_told_to(how):
+    model = minnow.Model(many_layers(4000))
+    feeds = {"in0": np.full((1, 1, 2, 2), 3, np.float32)}
+    start = time.process_time()
+    model.session(threads=1).run(feeds)
+    whole = time.process_time() - start
+    ended = 0
+    for k in range(12):
+        session = model.session(threads=1)
+        timer = threading.Timer(whole * k / 12, session.cancel)
+        try:
+            if how == "cancel":
+                timer.start()
+            session.run(feeds, timeout=whole * (k + 0.01) / 12 if how == "timeout" else 100)
+        except StoppedError:
+            ended += 1
+        if how == "cancel":
+            timer.join()
+        np.testing.assert_array_equal(session.run(feeds)["out0"], feeds["in0"])
+    assert ended > 1
 
 
 def test_another_thread_cancels_a_run():
