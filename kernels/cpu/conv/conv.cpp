@@ -66,6 +66,8 @@ Status infer_conv(InferContext& c) {
 
 // A scheme that is not as simple must be faster than the estimate's error: its weights are larger, too.
 constexpr double kWorthIt = 0.95;
+// The estimate is less accurate where inputs are read in the order of what is not 0.
+constexpr double kWorthLeavingOut = 0.8;
 
 // Many weights cost memory and the time to make them, beside what reading them takes: a small share of the time
 // that making them takes once is added to each run. It decides between schemes that are about as fast.
@@ -83,8 +85,8 @@ std::string milliseconds(const ConvScheme& scheme, double seconds) {
 }
 
 // `considered`: the schemes between which there was a choice, with the milliseconds one thread would take.
-std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weights, bool gated,
-                                          std::string* considered) {
+std::unique_ptr<ConvScheme> choose_dense(const ConvShape& s, bool constant_weights, bool gated, std::string* considered,
+                                         double* seconds) {
   const int64_t pack = pack_width();
   considered->clear();
   if (s.group > 1 && s.icg() >= 1 && s.icg() <= s.ocg() && s.ocg() < pack && pack % s.ocg() == 0 &&
@@ -94,6 +96,7 @@ std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weig
   const double gain = constant_weights && !gated ? conv_bf16_gain(s) : 1;
   std::unique_ptr<ConvScheme> best = make_conv_direct(s);
   double least = price(*best) / gain;
+  *seconds = least;
   if (gain > 1) best = make_conv_bf16(s);
   const bool square3 = s.kh == 3 && s.kw == 3 && s.sh == 1 && s.sw == 1 && s.dh == 1 && s.dw == 1;
   if (!constant_weights || !square3 || s.group != 1 || s.plain_input) return best;
@@ -101,13 +104,26 @@ std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weig
   least *= kWorthIt;
   for (int tile : {4, 2}) {
     std::unique_ptr<ConvScheme> scheme = make_conv_winograd(s, tile);
-    const double seconds = price(*scheme);
-    *considered += ", " + milliseconds(*scheme, seconds);
-    if (seconds >= least) continue;
-    least = seconds;
+    const double other = price(*scheme);
+    *considered += ", " + milliseconds(*scheme, other);
+    if (other >= least) continue;
+    *seconds = least = other;
     best = std::move(scheme);
   }
   return best;
+}
+
+// `w`: constant weights that are numbers, or null.
+std::unique_ptr<ConvScheme> choose_scheme(const ConvShape& s, bool constant_weights, bool gated, const float* w,
+                                          std::string* considered) {
+  double seconds = 0;  // nothing is faster where it stays so
+  std::unique_ptr<ConvScheme> dense = choose_dense(s, constant_weights, gated, considered, &seconds);
+  if (w == nullptr || gated || seconds == 0) return dense;
+  std::unique_ptr<ConvScheme> sparse = make_conv_sparse(s, w, kWorthLeavingOut * seconds);
+  if (sparse == nullptr) return dense;
+  if (considered->empty()) *considered = milliseconds(*dense, seconds);
+  *considered += ", " + milliseconds(*sparse, estimate_seconds(sparse->work()));
+  return sparse;
 }
 
 // What takes no longer than threads need to agree is not divided, nor cut into parts for it. Channels fill whole
@@ -175,9 +191,10 @@ class ConvPacked final : public Kernel {
     out_channels_ = s.oc;
     const Tensor* w = node.constant[1];
     gated_ = node.in.size() > kGate && node.in[kGate] != nullptr;
-    scheme_ = choose_scheme(s, w != nullptr, gated_, &considered_);
-    seconds_ = estimate_seconds(work_of(s));
     const QuantizedMatrix* quantized = node.quantized_input(1);
+    const float* numbers = w == nullptr || quantized != nullptr ? nullptr : w->as<float>();
+    scheme_ = choose_scheme(s, w != nullptr, gated_, numbers, &considered_);
+    seconds_ = estimate_seconds(work_of(s));
     in_channels_ = s.ic;
     use_ = Use::kFloats;
     if (quantized != nullptr && !gated_ && keeps_quantized(*quantized, s)) {

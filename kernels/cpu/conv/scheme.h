@@ -71,6 +71,9 @@ std::unique_ptr<ConvScheme> make_conv_bf16(const ConvShape& shape);
 bool conv_is_rows(const ConvShape& shape);
 std::unique_ptr<ConvScheme> make_conv_rows(const ConvShape& shape);
 
+// With these constant weights, of which many are 0; null where that would take longer than `seconds` by the estimate.
+std::unique_ptr<ConvScheme> make_conv_sparse(const ConvShape& shape, const float* w, double seconds);
+
 // Constant weights, input `input` of the node, as the scheme wants them.
 void pack_weights(const NodeContext& node, size_t input, const ConvScheme& scheme, int64_t group, Packed* packed);
 
