@@ -44,6 +44,11 @@ def models(source: Path, folder: Path, calibration: Sequence[Array], name: str, 
             source, output=made[form], weights=weights, target="minnow" if form == "bf16" else target,
             verify=False, measure=False,
         )  # fmt: skip
+    made["60% zeros"] = folder / "zeros.mnn"
+    minnow.quantize(
+        source, output=made["60% zeros"], prune="magnitude", sparsity=0.6, calibration=[{name: x} for x in calibration],
+        calibration_limit=len(calibration), target=target, verify=False, measure=False,
+    )  # fmt: skip
     made["int8"] = folder / "int8.mnn"
     minnow.quantize(
         source, output=made["int8"], calibration=[{name: x} for x in calibration], calibration_limit=len(calibration),

@@ -175,7 +175,7 @@ class Compressor:
         if layer.form in ("table", "expanded") and not recipe.others:
             return "the format compresses the weights of convolutions only"
         if recipe.of(layer.name).width == PRUNED and not can_prune(layer):
-            return "only convolutions of several channels and products with a constant are pruned"
+            return "only convolutions of more than 4 input channels and products with a constant are pruned"
         if layer.form == "expanded" and not is_operand(layer):
             return "the format has its weights in another order, as float constants"
         if not np.isfinite(layer.numbers()).all():

@@ -15,16 +15,24 @@ Prune = Literal["magnitude", "block1x4", "block1x8"]
 BLOCKS: dict[Prune, int] = {"magnitude": 1, "block1x4": 4, "block1x8": 8}
 """Neighbouring output channels whose weights for an input become 0 together."""
 
+FEW_CHANNELS = 4
+"""Convolutions of no more input channels stay as they are."""
+
 MOST_INPUTS = 4096
 """Inputs of an output for which the others make up; the matrix that it takes has the square of it."""
+
+MOST_WORK = 2e11
+"""Multiplications that finding the best weights for what stays may take."""
 
 _COLUMNS = 128
 _DAMPING = 0.01
 
 
 def can_prune(layer: Layer) -> bool:
-    """Whether a file can have the layer's weights without zeros; depthwise layers have too few to do without some."""
-    one = layer.node.op == "Conv" and layer.shape[1] == 1 and int(layer.node.attrs.get("group", 1)) > 1
+    """Whether a file can have the layer's weights without zeros. Depthwise layers, and those that read pictures, have
+    too few to do without some: without the first one the others lose far less, and they are small.
+    """
+    one = layer.node.op == "Conv" and layer.shape[1] <= FEW_CHANNELS
     turned = layer.node.op == "ConvTranspose" and layer.shape[1] == 1 and int(layer.node.attrs.get("group", 1)) > 1
     return layer.form in ("stream", "product") and not one and not turned
 
@@ -57,6 +65,7 @@ def pruned(layer: Layer, prune: Prune, sparsity: float, squares: Array | None = 
         made = np.where(_kept(np.square(matrix, dtype=np.float64), BLOCKS[prune], sparsity), matrix, np.float32(0))
     else:
         made = _fitted(matrix, BLOCKS[prune], sparsity, squares)
+        made = _nearest(matrix, made, BLOCKS[prune], sparsity, squares)
     return _from_outputs(layer, made)
 
 
@@ -91,6 +100,52 @@ def _fitted(matrix: Array, block: int, sparsity: float, squares: Array) -> Array
             rest[~keep[:, i - begin], i] = 0.0
         rest[:, end:] -= errors @ inverse[begin:end, end:]
     return rest.astype(np.float32)
+
+
+def _nearest(matrix: Array, fitted: Array, block: int, sparsity: float, squares: Array) -> Array:
+    """The weights with the least error of the outputs: by least squares for those that `fitted` keeps, or for those
+    with the largest share in the outputs. `fitted` itself where that would take too long.
+    """
+    wanted = matrix.astype(np.float64)
+    work = len(matrix) / block * (len(squares) * (1 - sparsity)) ** 3
+    if work > MOST_WORK:
+        return fitted
+    best, least = fitted, _loss(fitted - wanted, squares)
+    for kept in (_whole(fitted != 0, block), _kept(np.square(wanted) * np.diag(squares), block, sparsity)):
+        made = _least_squares(wanted, kept, block, squares)
+        if np.isfinite(made).all() and (loss := _loss(made - wanted, squares)) < least:
+            best, least = made, loss
+    return best
+
+
+def _whole(kept: Array, block: int) -> Array:
+    """What stays, with whole blocks: a weight may be 0 by chance."""
+    starts = np.arange(0, len(kept), block)
+    sizes = np.diff(np.append(starts, len(kept)))
+    return np.repeat(np.logical_or.reduceat(kept, starts, axis=0), sizes, axis=0)
+
+
+def _loss(difference: Array, squares: Array) -> float:
+    """The mean squared error of the outputs, of all together."""
+    return float(np.sum((difference @ squares) * difference))
+
+
+def _least_squares(wanted: Array, kept: Array, block: int, squares: Array) -> Array:
+    """The weights that are not 0 where `kept` says, with outputs as near as can be to those of all weights."""
+    damped = squares + _DAMPING * 0.01 * float(np.mean(np.diag(squares))) * np.eye(len(squares))
+    right, made = wanted @ damped, np.zeros_like(wanted)
+    for row in range(0, len(wanted), block):
+        stay = np.flatnonzero(kept[row])
+        if stay.size:
+            made[row : row + block, stay] = _solved(damped[np.ix_(stay, stay)], right[row : row + block, stay].T).T
+    return made.astype(np.float32)
+
+
+def _solved(matrix: Array, right: Array) -> Array:
+    try:
+        return np.asarray(np.linalg.solve(matrix, right))
+    except np.linalg.LinAlgError:
+        return np.full_like(right, np.nan)
 
 
 def _inverse_factor(squares: Array) -> Array:

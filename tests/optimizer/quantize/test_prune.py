@@ -145,3 +145,31 @@ def test_fitted_weights_have_a_smaller_error(prune: Prune) -> None:
         assert (fitted == 0).mean() == pytest.approx(0.7, abs=0.1)
         lost = [float(np.einsum("oi,ij,oj", d, squares, d)) for d in (plain - want, fitted - want)]
         assert lost[1] < lost[0], name
+
+
+@pytest.mark.parametrize("prune", BLOCKS)
+def test_fitted_weights_are_the_best_for_what_stays(prune: Prune) -> None:
+    """By the least squares of numpy for each output, of inputs that depend on each other."""
+    rng = np.random.default_rng(5)
+    case = CASES[next(n for n in CASES if (m := Compressor(CASES[n].model(), RECIPES["float"]).layers) and
+                      m[0].form == "product")]  # fmt: skip
+    layer = Compressor(case.model(), RECIPES["float"]).layers[0]
+    want = by_output(layer, layer.numbers()).astype(np.float64)
+    inputs = want.shape[1]
+    x = np.maximum(rng.standard_normal((20 * inputs, inputs)).cumsum(1), 0)
+    fitted = by_output(layer, pruned(layer, prune, 0.6, x.T @ x / len(x))).astype(np.float64)
+    plain = by_output(layer, pruned(layer, prune, 0.6)).astype(np.float64)
+    lost = np.linalg.norm(x @ (fitted - want).T)
+    assert lost < 0.8 * np.linalg.norm(x @ (plain - want).T)
+    best = np.zeros_like(want)
+    for row in range(len(want)):
+        kept = np.flatnonzero(fitted[row])
+        best[row, kept] = np.linalg.lstsq(x[:, kept], x @ want[row], rcond=None)[0]
+    assert lost < 1.01 * np.linalg.norm(x @ (best - want).T) + 1e-6
+
+
+def test_convolutions_of_few_channels_stay_as_they_are() -> None:
+    for case in CASES.values():
+        for layer in Compressor(case.model(), Recipe(width=8)).layers:
+            if layer.node.op == "Conv" and layer.shape[1] <= 4:
+                assert not can_prune(layer)
