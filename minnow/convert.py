@@ -159,6 +159,10 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
     destination = Path(options.output) if options.output is not None else source.with_suffix(".mnn")
     if target_of(destination if options.output is None else options.output) == Path(os.path.realpath(source)):
         raise UsageError("the output file is the source file", where=str(destination))
+    if options.prune and options.compression is None:
+        from minnow.quantize import Compression
+
+        options = replace(options, compression=Compression.pruning(options))
     _log.info("convert %s to %s", source, destination)
     step = _Clock(options.progress or (lambda name: None))
 

@@ -154,6 +154,12 @@ class Compression:
             calibration=options if options.prune and options.is_calibrated else None,
         )
 
+    @classmethod
+    def pruning(cls, options: ConvertOptions) -> Compression:
+        """What a conversion with pruned float weights asks for."""
+        assert options.prune
+        return cls(Recipe(width=PRUNED, prune=options.prune, sparsity=options.sparsity), required=True)
+
     @property
     def chooses(self) -> bool:
         """Whether each layer gets bits of its own."""

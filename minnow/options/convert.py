@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from minnow.options.optimize import ExplainOptions, OptimizeOptions
 from minnow.options.option import Options, option
+from minnow.options.prune import PruneOptions
 from minnow.options.read import Path, ReadOptions
 from minnow.options.run import LimitOptions
 from minnow.options.verify import OwnVerifyOptions
@@ -74,7 +75,7 @@ class WrittenOptions(LimitOptions, OwnVerifyOptions, WriteOptions, OptimizeOptio
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ConvertOptions(ExplainOptions, WrittenOptions, ReadOptions, ModuleOptions):
+class ConvertOptions(ExplainOptions, WrittenOptions, PruneOptions, ReadOptions, ModuleOptions):
     """The arguments of `minnow.convert`, and the flags of `mnnconvert convert`."""
 
 

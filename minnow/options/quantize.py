@@ -5,20 +5,19 @@ from typing import Any, ClassVar, Literal
 
 from minnow.options.calibration import CalibrationOptions
 from minnow.options.convert import ConvertOptions, ModuleOptions, WrittenOptions
-from minnow.options.option import Options, option
+from minnow.options.option import option
+from minnow.options.prune import PruneOptions
 from minnow.options.read import GraphOptions, Path, TrustOptions
 from minnow.schema.errors import UsageError
 
 Weights = Literal["fp16", "bf16", "int8", "int7", "int6", "int5", "int4", "int3", "int2"]
 Method = Literal["rtn", "mse", "hqq"]
-Prune = Literal["magnitude", "block1x4", "block1x8"]
-SPARSITY = 0.7
 
 _UNITS = {"": 1, "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class WeightOptions(Options):
+class WeightOptions(PruneOptions):
     """How weights are stored."""
 
     SECTION: ClassVar[str] = "Quantization"
@@ -46,13 +45,6 @@ class WeightOptions(Options):
         "with most errors small (half-quadratic quantization).",
     )
     scale_bits: int = option(32, "Bits of a scale: 32 or 16.", least=16, most=32)
-    prune: Prune | None = option(
-        None,
-        "Weights that become 0, which the file leaves out: magnitude, the least ones of each layer; block1x4 and "
-        "block1x8, those of 4 or 8 neighbouring output channels for an input together. The others are float32, or "
-        "integers by --weights.",
-    )
-    sparsity: float = option(SPARSITY, "Share of the weights of a layer that become 0.", least=0.6, most=0.99)
     exclude: Any = option(
         (),
         "Layers that stay float: a name or an op, with * and ? for any text and any character.",
@@ -94,8 +86,6 @@ class WeightOptions(Options):
             raise UsageError(
                 "hqq is asymmetric: it chooses the offset", hint="omit `--symmetric`, or use `--method mse`"
             )
-        if not self.prune and self.sparsity != SPARSITY:
-            raise UsageError("sparsity is for prune, which is not given", hint="`--prune magnitude`, for example")
         if self.prune and (self.weights in ("fp16", "bf16") or self.block_size() or self.method == "hqq"):
             raise UsageError(
                 "pruned weights are float32, or integers around 0 with a scale for each output channel",
@@ -147,7 +137,7 @@ class QuantizeOptions(WeightOptions, CalibrationOptions, WrittenOptions, GraphOp
 
     def for_conversion(self, compression: Any) -> ConvertOptions:
         """The options of the conversion that is part of it."""
-        own = {f.name for f in fields(ConvertOptions)} - {"weights", "compression"}
+        own = {f.name for f in fields(ConvertOptions)} - {"weights", "compression", "prune", "sparsity"}
         shared = {f.name: getattr(self, f.name) for f in fields(self) if f.name in own}
         return ConvertOptions(**shared, compression=compression)
 

@@ -18,6 +18,8 @@ from minnow.cli._app import run as run_cli
 from minnow.schema.errors import UsageError
 from minnow.schema.mnn import wire
 
+DIGITS = Path(__file__).parents[2] / "examples/digits/digits.onnx"
+
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -267,3 +269,22 @@ def test_latency_and_memory_are_measured(network: Path, tmp_path: Path, capsys: 
     assert speed["verdict"] in ("faster", "slower", "no difference shown")
     assert speed["before_s"] > 0
     assert speed["before_bytes"] > 1e6
+
+
+@pytest.mark.parametrize("prune", ["magnitude", "block1x4"])
+def test_conversions_prune_as_quantize_does(prune: Any, tmp_path: Path) -> None:
+    """Without inputs both make the same weights 0."""
+    report = minnow.convert(DIGITS, output=tmp_path / "a.mnn", prune=prune, sparsity=0.8)
+    minnow.quantize(DIGITS, output=tmp_path / "b.mnn", prune=prune, sparsity=0.8, measure=False)
+    assert report.quantization is not None
+    pruned = [layer.density for layer in report.quantization.layers if layer.density < 1]
+    assert len(pruned) >= 2
+    assert all(0.15 < d <= 0.2 for d in pruned)
+    x = {"image": np.random.default_rng(0).random((3, 1, 8, 8), np.float32)}
+    got, want = (minnow.load(tmp_path / f"{n}.mnn").run(x)["probability"] for n in "ab")
+    np.testing.assert_array_equal(got, want)
+
+
+def test_sparsity_without_prune_is_refused() -> None:
+    with pytest.raises(UsageError, match="sparsity is for prune"):
+        minnow.convert(DIGITS, sparsity=0.8)
