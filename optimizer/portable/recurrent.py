@@ -6,6 +6,7 @@ import numpy as np
 
 from minnow.optimizer.portable.translation import NoFormError, Translation, computes
 from minnow.schema.ir import Node, Value
+from minnow.schema.ir.blob import Array
 
 
 @computes("DynamicLSTM")
@@ -31,8 +32,6 @@ def _expanded(t: Translation, node: Node, weights: int, scale: int, zero: int) -
     return made
 
 
-def _along(
-    array: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+def _along(array: Array) -> Array:
     """One number for each direction, or for each of its columns, beside weights."""
     return array.reshape(len(array), 1, -1)

@@ -319,8 +319,11 @@ class GraphWriter:
             if value not in self.ids:
                 if value.data is None:
                     raise InternalError(f"{value!r} is used before it is computed")
-                made = self._turned if isinstance(value.data, TurnedBlob) else self._const
-                self.ids[value] = made(value.data, value.name or "const", _is_exact(value))
+                name, exact = value.name or "const", _is_exact(value)
+                if isinstance(value.data, TurnedBlob):
+                    self.ids[value] = self._turned(value.data, name, exact)
+                else:
+                    self.ids[value] = self._const(value.data, name, exact)
             return self.ids[value]
         array = np.asarray(value)
         key = (array.dtype.str, array.shape, array.tobytes())
