@@ -83,21 +83,18 @@ __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, MINNOW_CLU
   }
 
   // Of a block's rows, which those of a cluster share, each thread has the same columns of some.
-  constexpr int kAcross = kN / 8, kApart = kThreads / kAcross, kPasses = kM / kApart;
+  constexpr int kAcross = kN / 8, kApart = kThreads / kAcross;
   static_assert(kThreads % kAcross == 0 && kM % kApart == 0, "threads have the same number of rows");
   const int blocks = static_cast<int>(gridDim.z), rank = static_cast<int>(blockIdx.z);
   const int n = thread % kAcross * 8, top = thread / kAcross * blocks + rank, apart = kApart * blocks;
   const int rows = min(kM, a.M - tile_m);
   const int64_t base = blockIdx.y * a.y_batch;
   const bool is_sum = a.end.other != nullptr && tile_n + n < a.end.columns;
-  uint2 other[kPasses];
-  if (is_sum) {
-#pragma unroll
-    for (int i = 0; i < kPasses; ++i)
-      if (top + i * apart < rows)
-        other[i] =
-            load_other(a.end, base + (tile_m + top + i * apart) * a.end.row + tile_n + n, a.end.columns - tile_n - n);
-  }
+  const auto other_of = [&](int row) {
+    if (!is_sum || row >= rows) return make_uint2(0, 0);
+    return load_other(a.end, base + (tile_m + row) * a.end.row + tile_n + n, a.end.columns - tile_n - n);
+  };
+  uint2 next = other_of(top), after = other_of(top + apart);
 
   wait_copies<0>();
   __syncthreads();
@@ -120,10 +117,12 @@ __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, MINNOW_CLU
   const int x_zero = a.end.x_zero != nullptr ? zero_of(a.end.x_zero, flip != 0) : 0;
   const EightColumns columns = columns_shared<kN>(constants, n);
   const EndingTables tables = tables_shared(shared + kStages * (kM + kN) * 128 + kN * 12);
-#pragma unroll
-  for (int i = 0; i < kPasses; ++i) {
-    const int row = top + i * apart;
-    if (row >= rows) break;
+  // Unrolled, these are up to 10000 instructions, more than a processor keeps, each of which a tile runs once.
+#pragma unroll 1
+  for (int row = top; row < rows; row += apart) {
+    const uint2 other = next;
+    next = after;
+    after = other_of(row + 2 * apart);
     const uint32_t from = stage_a + (row * kStride + n) * 4;
     uint4 low = load_words(from), high = load_words(from + 16);
     int of_row = a.row_sums ? load_integer(sums_of_rows + row * 4) : 0;
@@ -137,7 +136,7 @@ __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, MINNOW_CLU
     }
     int v[8] = {static_cast<int>(low.x),  static_cast<int>(low.y),  static_cast<int>(low.z),  static_cast<int>(low.w),
                 static_cast<int>(high.x), static_cast<int>(high.y), static_cast<int>(high.z), static_cast<int>(high.w)};
-    finish_eight(a.end, columns, tables, base, arrays, tile_m + row, tile_n + n, x_zero, of_row, other[i], v);
+    finish_eight(a.end, columns, tables, base, arrays, tile_m + row, tile_n + n, x_zero, of_row, other, v);
   }
   if (blocks > 1) cluster_sync();  // nobody ends while others read what it has left
 }

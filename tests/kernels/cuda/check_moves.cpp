@@ -1,5 +1,8 @@
 // Concatenation and resampling.
+#include <array>
+
 #include "kernels/cuda/concat.h"
+#include "kernels/cuda/pack.h"
 #include "kernels/cuda/resize.h"
 #include "tests/kernels/cuda/check.h"
 
@@ -128,6 +131,34 @@ void check_all_resizes(Report& report, Random& random) {
         for (const bool outside : {false, true}) check_resize(report, random, dtype, s, taps, outside);
 }
 
+void check_pack(Report& report, Random& random) {
+  report.begin("pack");
+  for (const auto& s : {std::array<int, 3>{1, 3, 49}, {2, 8, 257}, {1, 1, 1}, {33, 3, 1000}, {3, 17, 63}, {2, 40, 65}})
+    for (const bool packs : {true, false}) {
+      const int n = s[0], c = s[1], pixels = s[2], lanes = (c + 7) / 8 * 8;
+      std::vector<uint8_t> x(static_cast<size_t>(n) * pixels * (packs ? c : lanes));
+      for (uint8_t& v : x) v = static_cast<uint8_t>(random.below(256));
+      std::vector<uint8_t> want(static_cast<size_t>(n) * pixels * (packs ? lanes : c));
+      for (int i = 0; i < n; ++i)
+        for (int k = 0; k < c; ++k)
+          for (int p = 0; p < pixels; ++p) {
+            const size_t plain = (static_cast<size_t>(i) * c + k) * pixels + p;
+            const size_t last = (static_cast<size_t>(i) * pixels + p) * lanes + k;
+            want[packs ? last : plain] = x[packs ? plain : last];
+          }
+      const Buffer from = Buffer(x), to(DType::kBool, want.size());
+      Pack p;
+      p.from = from.data(), p.to = to.data();
+      p.element_bytes = 1;
+      p.images = n, p.channels = c, p.pixels = pixels, p.packs = packs;
+      const std::string what = std::string(packs ? "pack " : "unpack ") + std::to_string(n) + "x" + std::to_string(c) +
+                               "x" + std::to_string(pixels);
+      report.success(what, pack(p, make_target(true)));
+      report.equal(what, to.elements<uint8_t>(), want);
+      report.guards(what, to);
+    }
+}
+
 }  // namespace
 }  // namespace minnow::cuda::check
 
@@ -137,5 +168,6 @@ int main() {
   Random random(1);
   check_all_concats(report, random);
   check_all_resizes(report, random);
+  check_pack(report, random);
   return report.end();
 }
