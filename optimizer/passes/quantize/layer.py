@@ -198,7 +198,7 @@ def fuse_quantize(b: Builder, m: Match) -> Value | None:
         return m.no("the zero point is computed")
     lowest = 0 if numbers is None else int(numbers.reshape(()))
     before = end.input(0).producer
-    if before is not None and before.op == "Relu" and lowest != np.iinfo(to.numpy).min:
+    if before is not None and before.op == "Relu" and lowest != np.iinfo(to.numpy.name).min:
         return m.no("saturation does not do what Relu does")
     return _layer(b, m, m.factor, zero, {"to": to})
 
