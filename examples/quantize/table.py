@@ -1,6 +1,6 @@
 """What a model loses, and what it gains, with smaller numbers: a table of accuracy, bytes and latency.
 
-    python examples/quantize/table.py
+    python examples/quantize/table.py --sparsity 0.6
     python examples/quantize/table.py model.onnx PHOTOS --preprocess mean=123.7,116.3,103.5:std=58.4,57.1,57.4
     python examples/quantize/table.py faces.onnx PHOTOS --preprocess mean=127:std=128 --boxes scores,boxes
 
@@ -33,7 +33,9 @@ Measure = Callable[[list[dict[str, Array]], list[dict[str, Array]]], dict[str, s
 """Columns of the table, from the outputs of the float model and those of another one."""
 
 
-def models(source: Path, folder: Path, calibration: Sequence[Array], name: str, target: str) -> dict[str, Path]:
+def models(
+    source: Path, folder: Path, calibration: Sequence[Array], name: str, target: str, sparsity: float
+) -> dict[str, Path]:
     """The model in each form, by the name of the form."""
     made = {"fp32": folder / "fp32.mnn"}
     minnow.convert(source, output=made["fp32"], target=target, verify=False)
@@ -44,11 +46,12 @@ def models(source: Path, folder: Path, calibration: Sequence[Array], name: str, 
             source, output=made[form], weights=weights, target="minnow" if form == "bf16" else target,
             verify=False, measure=False,
         )  # fmt: skip
-    made["60% zeros"] = folder / "zeros.mnn"
-    minnow.quantize(
-        source, output=made["60% zeros"], prune="magnitude", sparsity=0.6, calibration=[{name: x} for x in calibration],
-        calibration_limit=len(calibration), target=target, verify=False, measure=False,
-    )  # fmt: skip
+    if sparsity:
+        made[f"{sparsity:.0%} zeros"] = zeros = folder / "zeros.mnn"
+        minnow.quantize(
+            source, output=zeros, prune="magnitude", sparsity=sparsity, calibration=[{name: x} for x in calibration],
+            calibration_limit=len(calibration), target=target, verify=False, measure=False,
+        )  # fmt: skip
     made["int8"] = folder / "int8.mnn"
     minnow.quantize(
         source, output=made["int8"], calibration=[{name: x} for x in calibration], calibration_limit=len(calibration),
@@ -81,6 +84,7 @@ def table(
     measure: Measure,
     rounds: int,
     target: str = "mnn",
+    sparsity: float = 0,
 ) -> list[dict[str, str]]:
     """A row of columns for each form of a model with one input.
 
@@ -91,13 +95,14 @@ def table(
         measure: what the outputs are worth.
         rounds: how often each model is timed.
         target: the runtimes that the files are for.
+        sparsity: the share of the weights that one of the forms has set to 0; with 0 there is no such form.
     """
     inputs = list(test)
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder) / "input.mnn"
         minnow.convert(source, output=base, target="minnow", verify=False)
         (name,) = [i.name for i in minnow.load(base).inputs]
-        made = models(source, Path(folder), calibration, name, target)
+        made = models(source, Path(folder), calibration, name, target, sparsity)
         runs = {form: runner(path, name) for form, path in made.items()}
         outputs = {form: [run(x) for x in inputs] for form, run in runs.items()}
         seconds = latencies(runs, inputs[0], rounds)
@@ -112,7 +117,7 @@ def table(
     return rows
 
 
-def digits(rounds: int) -> list[dict[str, str]]:
+def digits(rounds: int, sparsity: float) -> list[dict[str, str]]:
     """The table for the digits, with the share of them that is recognized."""
     test = np.load(DIGITS / "digits_test.npz")
     images, labels = test["images"], test["labels"]
@@ -121,7 +126,8 @@ def digits(rounds: int) -> list[dict[str, str]]:
         right = np.concatenate([o["probability"].argmax(1) for o in got]) == labels[CALIBRATION:]
         return {"accuracy": f"{right.mean():.2%}"}
 
-    return table(DIGITS / "digits.onnx", [images[:CALIBRATION]], [images[CALIBRATION:]], accuracy, rounds)
+    parts = [images[:CALIBRATION]], [images[CALIBRATION:]]
+    return table(DIGITS / "digits.onnx", *parts, accuracy, rounds, sparsity=sparsity)
 
 
 def photos(given: argparse.Namespace) -> list[dict[str, str]]:
@@ -141,7 +147,7 @@ def photos(given: argparse.Namespace) -> list[dict[str, str]]:
             return {f"F1 for {count} faces": f"{share:.1%}"}
         return {"same top-1": f"{same_class(want, got):.1%}"} if not given.no_classes else {}
 
-    return table(given.model, calibration, test, agreement, given.rounds, given.target)
+    return table(given.model, calibration, test, agreement, given.rounds, given.target, given.sparsity)
 
 
 def markdown(rows: list[dict[str, str]]) -> str:
@@ -159,10 +165,11 @@ def main() -> None:
     parser.add_argument("--no-classes", action="store_true", help="the model is no classifier")
     parser.add_argument("--target", default="mnn", choices=("mnn", "minnow"))
     parser.add_argument("--rounds", type=int, default=15, help="how often each model is timed")
+    parser.add_argument("--sparsity", type=float, default=0, metavar="SHARE", help="add a model with these zeros")
     given = parser.parse_args()
     if given.model and not given.photos:
         parser.error("a model needs a folder of photos")
-    print(markdown(photos(given) if given.model else digits(given.rounds)))
+    print(markdown(photos(given) if given.model else digits(given.rounds, given.sparsity)))
 
 
 if __name__ == "__main__":
