@@ -232,6 +232,36 @@ def test_sums_of_all_bytes(signed: bool) -> None:
             np.testing.assert_array_equal(got, want, f"{shift} {multiplier} {zero}")
 
 
+@pytest.mark.parametrize("kinds", [(np.uint8, np.uint8), (np.int8, np.uint8), (np.int8, np.int8)])
+def test_adds_multiples_of_bytes(kinds: tuple[Any, Any]) -> None:
+    """Tables that are lines, rounded, in units of 2^-20 of the result: the steep ones, those with many halves, ..."""
+    rng = np.random.default_rng(7)
+    lows = [int(np.iinfo(kind).min) for kind in kinds]
+    a, b = (v.reshape(-1) for v in np.meshgrid(np.arange(256), np.arange(256)))
+    places = np.stack([a, b]).reshape(2, -1)
+    slopes = [
+        (0.43, 0.61),
+        (0.5, 0.25),
+        (1, 1),
+        (3.3, 2.9),
+        (-0.7, 0.02),
+        (3.99, -3.99),
+        (-4.2, 1),
+        (6.5, 0.1),
+        (0, 0.3),
+    ]
+    for pair in slopes:
+        zero = lows[1] + int(rng.integers(0, 200))
+        zeros = rng.integers(0, 256, 2)
+        tables = [np.rint((np.arange(256) - z) * s * 2**20).astype(np.int32) for z, s in zip(zeros, pair, strict=True)]
+        x, y = ((v + low).astype(kind)[:-27] for v, low, kind in zip(places, lows, kinds, strict=True))
+        inputs = [x, np.int32(1 << 30), np.int32(-19), tables[0], y, tables[1]]
+        attrs = {"zero": zero, "to": DType.of(np.dtype(kinds[1])), "min": lows[1], "max": lows[1] + 255}
+        want = get("QuantizedSum").evaluate(inputs, attrs)[0]
+        got = np.asarray(_engine.run_op("QuantizedSum", attrs, inputs, threads=2, constants=False)[0])
+        np.testing.assert_array_equal(got, want, f"{pair}")
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("to", [np.uint8, np.int8])
 @pytest.mark.parametrize("name", ["3x3 of odd channels", "pointwise", "first layer", "groups", "depthwise", "1-D"])

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
-#define MINNOW_TABLES __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vbmi")))
+#define MINNOW_TABLES __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vbmi,avx512vnni")))
 #define MINNOW_TABLES_INLINE MINNOW_TABLES inline __attribute__((always_inline))
 
 namespace minnow {
@@ -97,7 +97,8 @@ MINNOW_TABLES_INLINE __m512i scaled(__m512i x, const TwoRoundings& r) {
 }  // namespace
 
 bool has_byte_tables() {
-  static const bool has = pack_width() == 16 && __builtin_cpu_supports("avx512vbmi");
+  static const bool has =
+      pack_width() == 16 && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
   return has;
 }
 
@@ -167,101 +168,96 @@ class TableSum {
   __m128i right_;
 };
 
-// Tables are mostly multiples of their arguments, rounded. Then the sum, in units of the result, is nearly
-// slope[0] * a + slope[1] * b + start, in f32; where that is farther than `doubt` from the middle between two integers,
-// rounding it gives what the tables do.
-struct LinearSum {
-  float slope[2], start, doubt;
-};
-
-// Whether so little is in doubt that this pays. Lines go through the ends of the tables.
-bool find_lines(const ByteSum& s, LinearSum* line) {
-  constexpr double kMostDoubt = 1.0 / 1024, kHuge = 1 << 30;
-  const double unit = std::ldexp(static_cast<double>(s.multiplier), -31 - s.right);
-  double start = 0, most = 0, doubt = std::ldexp(1.0, -s.right);
-  for (size_t i = 0; i < 2; ++i) {
-    const auto at = [&](int k) { return static_cast<double>(static_cast<int32_t>(s.table[i][k])); };
-    line->slope[i] = static_cast<float>((at(255) - at(0)) / 255 * unit);
-    const double slope = static_cast<double>(line->slope[i]), first = at(0) * unit;
-    double off = 0;
-    for (int k = 0; k < 256; ++k) {
-      if (std::abs(at(k)) >= kHuge) return false;  // their sum might wrap
-      off = std::max(off, std::abs(at(k) * unit - (first + slope * k)));
-    }
-    // The argument is the byte as it is, which is less than its place in the table where it has a sign.
-    start += first + slope * s.lowest[i];
-    most += std::abs(first) + std::abs(slope) * 512;
-    doubt += off;
-  }
-  line->start = static_cast<float>(start);
-  // Roundings of the start, of a product and of two sums.
-  doubt += 4 * std::ldexp(most, -24);
-  line->doubt = static_cast<float>(0.5 - doubt);
-  return doubt < kMostDoubt;
-}
-
-template <bool kSigned>
-MINNOW_TABLES_INLINE __m512 as_floats(const uint8_t* bytes) {
-  const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
-  return _mm512_cvtepi32_ps(kSigned ? _mm512_cvtepi8_epi32(x) : _mm512_cvtepu8_epi32(x));
-}
-
-// 64 numbers; false where some are in doubt.
-template <bool kSignedA, bool kSignedB>
-MINNOW_TABLES_INLINE bool add_lines(const LinearSum& line, const uint8_t* a, const uint8_t* b, __m512i (&sum)[4]) {
-  const __m512 one = _mm512_set1_ps(line.slope[0]), other = _mm512_set1_ps(line.slope[1]);
-  const __m512 start = _mm512_set1_ps(line.start), limit = _mm512_set1_ps(line.doubt);
+// 64 places in both tables; false where some sums are in doubt. The sums are in the order that packing them undoes.
+MINNOW_TABLES_INLINE bool add_lines(const ByteSum::Lines& line, __m512i a, __m512i b, __m512i (&sum)[4]) {
+  const __m512i high = _mm512_set1_epi32(static_cast<int>(line.high)),
+                low = _mm512_set1_epi32(static_cast<int>(line.low));
+  const __m512i start = _mm512_set1_epi32(line.start), doubt = _mm512_set1_epi32(line.doubt);
+  const __m512i none = _mm512_setzero_si512();
+  const __m128i fraction = _mm_cvtsi32_si128(line.fraction);
+  const __m512i pairs[2] = {_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b)};
   __mmask16 doubts = 0;
 #pragma GCC unroll 4
   for (int k = 0; k < 4; ++k) {
-    const __m512 partial = _mm512_fmadd_ps(as_floats<kSignedB>(b + 16 * k), other, start);
-    const __m512 y = _mm512_fmadd_ps(as_floats<kSignedA>(a + 16 * k), one, partial);
-    sum[k] = _mm512_cvtps_epi32(y);
-    const __m512 rest = _mm512_abs_ps(_mm512_sub_ps(y, _mm512_cvtepi32_ps(sum[k])));
-    doubts = static_cast<__mmask16>(doubts | _mm512_cmp_ps_mask(rest, limit, _CMP_GT_OQ));
+    const __m512i x = k % 2 == 0 ? _mm512_unpacklo_epi8(pairs[k / 2], none) : _mm512_unpackhi_epi8(pairs[k / 2], none);
+    const __m512i upper = _mm512_maskz_slli_epi32(kAll, _mm512_madd_epi16(x, high), 8);
+    const __m512i y = _mm512_add_epi32(_mm512_dpwssd_epi32(start, x, low), upper);
+    doubts = static_cast<__mmask16>(doubts | _mm512_testn_epi32_mask(y, doubt));
+    sum[k] = _mm512_maskz_sra_epi32(kAll, y, fraction);
   }
   return doubts == 0;
 }
 
-template <bool kSignedA, bool kSignedB>
-MINNOW_TABLES void sum_lines(const ByteSum& s, const LinearSum& line, const TableSum& tables, const uint8_t* a,
-                             const uint8_t* b, int64_t n, uint8_t* y) {
-  const __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const __m512i zero = _mm512_set1_epi16(static_cast<short>(s.zero));
+MINNOW_TABLES void sum_lines(const ByteSum& s, const TableSum& tables, const uint8_t* a, const uint8_t* b, int64_t n,
+                             uint8_t* y) {
   const __m512i least = _mm512_set1_epi16(static_cast<short>(s.least));
   const __m512i most = _mm512_set1_epi16(static_cast<short>(s.most));
+  const __m512i low = _mm512_set1_epi16(0xff);
+  const __m512i flip[2] = {_mm512_set1_epi8(static_cast<char>(s.lowest[0])),
+                           _mm512_set1_epi8(static_cast<char>(s.lowest[1]))};
   int64_t i = 0;
   for (; i + 64 <= n; i += 64) {
     __m512i sum[4];
-    if (!add_lines<kSignedA, kSignedB>(line, a + i, b + i, sum)) {
+    if (!add_lines(s.lines, _mm512_xor_si512(_mm512_loadu_si512(a + i), flip[0]),
+                   _mm512_xor_si512(_mm512_loadu_si512(b + i), flip[1]), sum)) {
       tables.add(a + i, b + i, 64, y + i);
       continue;
     }
     __m512i pair[2];
 #pragma GCC unroll 2
     for (int k = 0; k < 2; ++k) {
-      const __m512i words = _mm512_adds_epi16(_mm512_packs_epi32(sum[2 * k], sum[2 * k + 1]), zero);
-      pair[k] = _mm512_min_epi16(_mm512_max_epi16(words, least), most);
+      const __m512i words = _mm512_packs_epi32(sum[2 * k], sum[2 * k + 1]);
+      // Within limits that fit into a byte: the lower halves of words are all that counts.
+      pair[k] = _mm512_and_si512(_mm512_min_epi16(_mm512_max_epi16(words, least), most), low);
     }
-    // Within limits that fit into a byte: the lower halves of words are all that counts.
-    const __m512i low = _mm512_set1_epi16(0xff);
-    const __m512i bytes = _mm512_packus_epi16(_mm512_and_si512(pair[0], low), _mm512_and_si512(pair[1], low));
-    _mm512_storeu_si512(y + i, _mm512_permutexvar_epi32(in_order, bytes));
+    _mm512_storeu_si512(y + i, _mm512_packus_epi16(pair[0], pair[1]));
   }
   if (i < n) tables.add(a + i, b + i, n - i, y + i);
 }
 
 }  // namespace
 
+// The lines go midway between the ends of the tables. They are left out where too much is in doubt.
+[[gnu::cold]] void ByteSum::prepare() {
+  constexpr int kLeastBits = 10, kLeastFraction = 19, kMostFraction = 21;
+  constexpr double kHuge = 1 << 30;
+  const double unit = std::ldexp(static_cast<double>(multiplier), -31 - right);
+  const auto at = [&](size_t i, int k) { return static_cast<double>(static_cast<int32_t>(table[i][k])) * unit; };
+  const auto slope = [&](size_t i) { return (at(i, 255) - at(i, 0)) / 255; };
+  double most = 1 + std::abs(zero);
+  for (size_t i = 0; i < 2; ++i) most += std::abs(at(i, 0)) + 256 * std::abs(slope(i));
+  int fraction = kMostFraction;
+  while (fraction >= kLeastFraction && std::ldexp(most, fraction) > 2e9) --fraction;
+  if (fraction < kLeastFraction) return;
+  const double one = 1 << fraction;
+  // Roundings: the first one of the tables' sum, and that of the start.
+  double start = zero, doubt = std::ldexp(1.0, -right) + 2 / one;
+  for (int i = 0; i < 2; ++i) {
+    const double rounded = std::nearbyint(slope(i) * one);
+    if (std::abs(rounded) >= 1 << 23) return;
+    const double first = (at(i, 0) + at(i, 255) - 255 * rounded / one) / 2;
+    double off = 0;
+    for (int k = 0; k < 256; ++k) {
+      if (std::abs(at(i, k)) >= kHuge * unit) return;  // their sum might wrap
+      off = std::max(off, std::abs(at(i, k) - (first + rounded / one * k)));
+    }
+    start += first;
+    doubt += off;
+    const int32_t whole = static_cast<int32_t>(rounded), low = whole & 0xff;
+    lines.high |= static_cast<uint32_t>((whole - low) / 256 & 0xffff) << 16 * i;
+    lines.low |= static_cast<uint32_t>(low) << 16 * i;
+  }
+  int bits = fraction - 1;
+  while (bits >= kLeastBits && std::ldexp(1.0, -bits - 1) < doubt) --bits;
+  if (bits < kLeastBits) return;
+  lines.start = static_cast<int32_t>(std::nearbyint((start + 0.5 + std::ldexp(1.0, -bits - 1)) * one));
+  lines.doubt = ((1 << bits) - 1) << (fraction - bits);
+  lines.fraction = fraction;
+}
+
 MINNOW_TABLES void sum_bytes(const ByteSum& s, const uint8_t* a, const uint8_t* b, int64_t n, uint8_t* y) {
   const TableSum tables(s);
-  LinearSum line;
-  if (find_lines(s, &line)) {
-    const bool first = s.lowest[0] != 0, second = s.lowest[1] != 0;
-    const auto sum = first ? (second ? sum_lines<true, true> : sum_lines<true, false>)
-                           : (second ? sum_lines<false, true> : sum_lines<false, false>);
-    return sum(s, line, tables, a, b, n, y);
-  }
+  if (s.lines.fraction > 0) return sum_lines(s, tables, a, b, n, y);
   for (int64_t i = 0; i < n; i += 64) tables.add(a + i, b + i, std::min<int64_t>(64, n - i), y + i);
 }
 
@@ -272,6 +268,7 @@ namespace minnow {
 bool has_byte_tables() { return false; }
 void find_narrow(const uint8_t*, const uint8_t*, uint8_t, int64_t, uint8_t*) {}
 void find_wide(const uint8_t*, const uint32_t*, uint8_t, int64_t, uint32_t*) {}
+void ByteSum::prepare() {}
 void sum_bytes(const ByteSum&, const uint8_t*, const uint8_t*, int64_t, uint8_t*) {}
 
 }  // namespace minnow

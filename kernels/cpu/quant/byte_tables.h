@@ -19,6 +19,19 @@ struct ByteSum {
   int32_t multiplier = 0;  // not negative
   int32_t right = 2;       // 2 to 31: what is shifted right after the product
   int32_t zero = 0, least = 0, most = 0;
+
+  // Tables are mostly multiples of their arguments, rounded. Then the result is nearly
+  //   slope[0] * a + slope[1] * b + start, in units of 2^-fraction
+  // for the places a and b in the tables; where that is farther than some doubt from the middle between two integers,
+  // rounding it gives what the tables do.
+  struct Lines {
+    uint32_t high = 0, low = 0;  // of the slopes, which are 256 * high + low: two numbers of 16 bits each
+    int32_t start = 0;           // with what makes a floor of the rounding, and the doubt
+    int32_t doubt = 0;           // bits of the fraction; those of a number in doubt are all zero
+    int fraction = 0;            // 0: the tables are not like that
+  } lines;
+  // Finds the lines, once all the above is there.
+  void prepare();
 };
 void sum_bytes(const ByteSum& s, const uint8_t* a, const uint8_t* b, int64_t n, uint8_t* y);
 

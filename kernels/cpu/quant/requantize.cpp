@@ -462,6 +462,7 @@ class RequantizeKernel final : public Kernel {
     const int32_t lowest = q_.to == DType::kI8 ? -128 : 0;
     sum.least = std::clamp(q_.least, lowest, lowest + 255);
     sum.most = std::clamp(q_.most, lowest, lowest + 255);
+    sum.prepare();
     context.pool->parallel_for(total_, 32768, [&](int64_t begin, int64_t end, int) {
       sum_bytes(sum, terms[0]->as<uint8_t>() + begin, terms[1]->as<uint8_t>() + begin, end - begin,
                 static_cast<uint8_t*>(context.out[0]->data) + begin);
