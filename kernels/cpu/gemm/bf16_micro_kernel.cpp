@@ -144,13 +144,6 @@ HWY_EXPORT(round_row);
 HWY_EXPORT(round_blocks);
 HWY_EXPORT(finish);
 
-void bf16_round_row(const float* from, int64_t n, int64_t count, uint16_t* to, uint16_t* left, int64_t step) {
-  HWY_DYNAMIC_DISPATCH(round_row)(from, n, count, to, left, step);
-}
-void bf16_round_blocks(const float* first, const float* second, int64_t channels, int64_t pixels, uint16_t* to,
-                       uint16_t* left) {
-  HWY_DYNAMIC_DISPATCH(round_blocks)(first, second, channels, pixels, to, left);
-}
 void bf16_finish(const Bf16Result& result) { HWY_DYNAMIC_DISPATCH(finish)(result); }
 
 namespace {
@@ -292,6 +285,11 @@ Features features() {
   return f;
 }
 
+bool rounds_by_instruction() {
+  static const bool does = pack_width() == kBf16Columns && features().avx512_bf16;
+  return does;
+}
+
 // Virtual machines hide instructions that the processor has. A process of its own tries them.
 bool survives(const Bf16Unit& unit) {
 #ifdef __linux__
@@ -348,6 +346,27 @@ const UnitChoice& unit_choice() {
 }
 
 }  // namespace
+
+void bf16_round_row(const float* from, int64_t n, int64_t count, uint16_t* to, uint16_t* left, int64_t step) {
+#if MINNOW_AVX512
+  if (left == nullptr && rounds_by_instruction()) {
+    for (int64_t i = 0; i < count; i += 32, to += step) {
+      const float* first = from + std::min(i, n);
+      bf16_round_avx512(first, first + (n - i > 16 ? 16 : 0), n - i, 1, to);
+    }
+    return;
+  }
+#endif
+  HWY_DYNAMIC_DISPATCH(round_row)(from, n, count, to, left, step);
+}
+
+void bf16_round_blocks(const float* first, const float* second, int64_t channels, int64_t pixels, uint16_t* to,
+                       uint16_t* left) {
+#if MINNOW_AVX512
+  if (left == nullptr && rounds_by_instruction()) return bf16_round_avx512(first, second, channels, pixels, to);
+#endif
+  HWY_DYNAMIC_DISPATCH(round_blocks)(first, second, channels, pixels, to, left);
+}
 
 const Bf16Unit* bf16_unit() { return kHasLowPrecision ? unit_choice().unit : nullptr; }
 

@@ -71,6 +71,17 @@ const Bf16Unit* bf16_avx512_unit() {
   return &unit;
 }
 
+__attribute__((target("avx512f,avx512bf16"))) void bf16_round_avx512(const float* first, const float* second,
+                                                                     int64_t channels, int64_t pixels, uint16_t* to) {
+  const auto mask = [](int64_t n) { return static_cast<__mmask16>((1u << std::clamp<int64_t>(n, 0, 16)) - 1); };
+  const __mmask16 lower = mask(channels), upper = mask(channels - 16);
+  for (int64_t p = 0; p < pixels; ++p) {
+    const __m512 low = _mm512_maskz_loadu_ps(lower, first + 16 * p);
+    const __m512 high = upper == 0 ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(upper, second + 16 * p);
+    _mm512_storeu_si512(to + 32 * p, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+  }
+}
+
 }  // namespace minnow
 
 #else
