@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from minnow import errors
+    from minnow import errors, expr, numpy
     from minnow.check import Check, check
     from minnow.convert import Report, convert
     from minnow.quantize import quantize
@@ -40,10 +40,14 @@ __all__ = [
     "check",
     "convert",
     "errors",
+    "expr",
     "load",
+    "numpy",
     "quantize",
     "verify",
 ]
+
+_MODULES = ("errors", "expr", "numpy", "cv", "nn", "optim", "data")
 
 _HOME = {
     "Check": "minnow.check",
@@ -78,8 +82,8 @@ sys.modules[__name__].__class__ = _Face
 def __getattr__(name: str) -> Any:
     import importlib
 
-    if name == "errors":
-        return importlib.import_module("minnow.errors")
+    if name in _MODULES:
+        return importlib.import_module(f"minnow.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'minnow' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)
