@@ -124,3 +124,6 @@ Low = constant("expr", "Low", PrecisionMode.Low)
 Normal = constant("expr", "Normal", PrecisionMode.Normal)
 High = constant("expr", "High", PrecisionMode.High)
 Low_BF16 = constant("expr", "Low_BF16", PrecisionMode.Low_BF16)
+
+Format = data_format
+"""For annotations where `data_format` is the name of an argument."""

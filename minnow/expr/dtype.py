@@ -78,14 +78,18 @@ def public(of: NumpyType) -> dtype:
     return dtype(of.name, of) if found is None else found
 
 
-_NARROW = {
-    **{np.dtype(n): n for n in ("bool", "int8", "uint8", "int32", "int64", "float32")},
-    **{np.dtype(n): "int32" for n in ("int16", "uint16")},
-    **{np.dtype(n): "float32" for n in ("float16", "float64", "longdouble")},
-    np.dtype("uint32"): "int64",
-    np.dtype("uint64"): "int64",
+_OWN: dict[NumpyType, NumpyType] = {
+    np.dtype(old): np.dtype(new)
+    for new, olds in {
+        "bool": ["bool"],
+        "int8": ["int8"],
+        "uint8": ["uint8"],
+        "int32": ["int32", "int16", "uint16"],
+        "int64": ["int64", "uint32", "uint64"],
+        "float32": ["float32", "float16", "float64", "longdouble"],
+    }.items()
+    for old in olds
 }
-_OWN = {old: np.dtype(new) for old, new in _NARROW.items()}
 
 
 def wanted(of: Any) -> NumpyType:
@@ -95,13 +99,13 @@ def wanted(of: Any) -> NumpyType:
         UsageError: a Var cannot have it.
     """
     if isinstance(of, dtype):
-        return of.dtype
+        return np.dtype(of.dtype)
     if of is int:
         return _I32
     if of is float:
         return _F32
     try:
-        found = np.dtype(of)
+        found: NumpyType = np.dtype(of)
     except (TypeError, ValueError) as error:
         raise UsageError(f"{of!r} is not an element type", why=str(error), hint=_KNOWN) from None
     if found == np.dtype(np.float64):
@@ -116,7 +120,7 @@ def own_type(of: NumpyType) -> NumpyType:
     """The type that a Var has which is made of an array of type `of`: float32 for float64. UsageError for others."""
     found = _OWN.get(of)
     if found is None:
-        found = _OWN.get(of.newbyteorder("="))
+        found = _OWN.get(of.newbyteorder("="))  # of another byte order
     if found is None:
         raise UsageError(f"a Var cannot have elements of the type {of}", hint=_KNOWN)
     return found

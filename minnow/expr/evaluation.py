@@ -233,11 +233,14 @@ def build(
         table[var] = graph.add_param(type_of(var), var.name or f"in{i}")
     for operation in order:
         inputs: list[Value | None] = []
-        for var in operation.inputs:
-            if var is None:
+        for operand in operation.inputs:
+            if operand is None:
                 inputs.append(None)
                 continue
-            key = (var._operation, var._index) if (var._operation, var._index) in table else var
+            var = operand
+            key: Any = (var._operation, var._index)
+            if key not in table:
+                key = var
             if key not in table:
                 table[var] = Value.constant(ArrayBlob(np.ascontiguousarray(var._value()).reshape(var._value().shape)))
                 table[var].name = var.name
@@ -288,8 +291,8 @@ def graph_and_values(outputs: Sequence[Var]) -> tuple[Graph, list[Var], Callable
         raise UsageError("the outputs are a list of Vars")
     roots = list(dict.fromkeys(v._operation for v in outputs if v._operation is not None))
     order = ordered(roots, lambda o: False)
-    leaves = sources(roots)
-    leaves += [v for v in dict.fromkeys(outputs) if v._operation is None and v._kind != CONST and v not in leaves]
+    direct = [v for v in outputs if v._operation is None and v._kind != CONST]
+    leaves = list(dict.fromkeys([*sources(roots), *direct]))
     graph, table = build(order, leaves, [])
     ends = []
     for var in outputs:

@@ -107,7 +107,12 @@ def _in_graph(x: Var, index: Any) -> Any:
     if not all(i is Ellipsis or _is_basic(i) for i in items):
         return _gathered(x, index)
     per_axis = _expanded(items, x.ndim, index)
-    starts, ends, axes, steps, dropped, new = [], [], [], [], [], []
+    starts: list[int] = []
+    ends: list[int] = []
+    axes: list[int] = []
+    steps: list[int] = []
+    dropped: list[int] = []
+    new: list[int] = []
     axis = place = 0
     for item in per_axis:
         if item is None:

@@ -199,7 +199,7 @@ def fitting(var: Var, allowed: frozenset[DType], op: Op) -> Var:
     if have == _BOOL:
         return fitting(var._cast(_I32), allowed, op)
     if allowed == BOOLS:
-        return apply("NotEqual", var, _zero(have))
+        return apply("NotEqual", var, _zero(have))  # type: ignore[no-any-return]
     if have.kind in "iu" and allowed <= FLOATS:
         return var._cast(_F32)
     return var  # inference refuses it

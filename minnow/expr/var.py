@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.expr.constant import NCHW, data_format
+from minnow.expr.constant import NCHW, Format, data_format
 from minnow.expr.dtype import Array, NumpyType, converted, dtype, public, to_array, wanted
 from minnow.expr.names import named
 from minnow.expr.operation import Clock, Operation, apply, ordered
@@ -48,7 +48,7 @@ class Var(Operators, Methods):
     _index: int
     _version: int
     _is_own: bool
-    data_format: data_format
+    data_format: Format
     name: str
 
     def __init__(self, value: Any = None, dtype: Any = None) -> None:
@@ -60,7 +60,7 @@ class Var(Operators, Methods):
 
     # ---- making
 
-    def _fill(self, array: Array | None, form: data_format) -> None:
+    def _fill(self, array: Array | None, form: Format) -> None:
         self._array = array
         self._operation = None
         self._declared = None
@@ -72,14 +72,14 @@ class Var(Operators, Methods):
         self.name = ""
 
     @classmethod
-    def _of(cls, array: Array, form: data_format | None = NCHW) -> Var:
+    def _of(cls, array: Array, form: Format | None = NCHW) -> Var:
         """A constant that holds this very array, of a type that a Var may have, and that nothing will change."""
         var = cls.__new__(cls)
         var._fill(array, form or NCHW)
         return var
 
     @classmethod
-    def _result(cls, operation: Operation, index: int, form: data_format | None) -> Var:
+    def _result(cls, operation: Operation, index: int, form: Format | None) -> Var:
         var = cls.__new__(cls)
         var._fill(None, form or NCHW)
         var._operation = operation
@@ -87,7 +87,7 @@ class Var(Operators, Methods):
         return var
 
     @classmethod
-    def _placeholder(cls, type: TensorType, form: data_format) -> Var:
+    def _placeholder(cls, type: TensorType, form: Format) -> Var:
         var = cls.__new__(cls)
         var._fill(None, form)
         var._kind = PLACEHOLDER
@@ -95,7 +95,7 @@ class Var(Operators, Methods):
         return var
 
     @classmethod
-    def from_array(cls, array: Any, data_format: data_format = NCHW) -> Var:
+    def from_array(cls, array: Any, data_format: Format = NCHW) -> Var:
         """A constant with the elements of an array, without a copy if it has a type that a Var can have.
 
         Args:
@@ -241,7 +241,7 @@ class Var(Operators, Methods):
         """Nested lists of numbers."""
         return self._shown().tolist()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         array = self._shown()
         if dtype is not None and array.dtype != dtype:
             if copy is False:
@@ -413,14 +413,14 @@ class Var(Operators, Methods):
         Clock.structure += 1
         Clock.contents += 1
 
-    def reorder(self, order: data_format) -> bool:
+    def reorder(self, order: Format) -> bool:
         """Converts it to another data format."""
         from minnow.expr.layout import convert
 
         self.replace(convert(self, order))
         return True
 
-    def set_order(self, order: data_format) -> bool:
+    def set_order(self, order: Format) -> bool:
         """Says what the axes are, without moving anything."""
         if not isinstance(order, data_format):
             raise UsageError(f"{order!r} is not a data format", hint="expr.NCHW, expr.NHWC or expr.NC4HW4")
@@ -510,7 +510,7 @@ def as_var(value: Any) -> Var:
 
 
 @named("expr")
-def placeholder(shape: Sequence[int] = (), format: data_format = NCHW, dtype: Any = dtype.float) -> Var:
+def placeholder(shape: Sequence[int] = (), format: Format = NCHW, dtype: Any = dtype.float) -> Var:
     """A Var that `write` gives a value, as often as needed: an input of a graph.
 
     Args:
@@ -526,7 +526,7 @@ def placeholder(shape: Sequence[int] = (), format: data_format = NCHW, dtype: An
 
 
 @named("expr", like="numpy.array")
-def const(data: Any, shape: Sequence[int] | None = None, format: data_format = NCHW, dtype: Any = dtype.float) -> Var:
+def const(data: Any, shape: Sequence[int] | None = None, format: Format = NCHW, dtype: Any = dtype.float) -> Var:
     """A constant with a copy of the data.
 
     Args:
