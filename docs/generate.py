@@ -53,17 +53,20 @@ def ops() -> str:
         text = op.doc.partition("\n\n")[0].replace("\n", " ")
         gpu = "own" if op.name in on_cuda else "yes" if op.name in on_gpus else ""
         mnn = "yes" if op.mnn else ""
-        rows.append([f"`{op.name}`", f"`{operands}`", f"`{attrs}`" if attrs else "", mnn, gpu, text])
+        slope = "yes" if op.gradient_rule else ""
+        rows.append([f"`{op.name}`", f"`{operands}`", f"`{attrs}`" if attrs else "", mnn, gpu, slope, text])
     text = (
         "# Ops\n\nThe operations of Minnow's graphs. `?` marks optional operands, `*` any number. The column "
         "*MNN* says whether the `.mnn` format defines the op (for the usual types and attributes), so that MNN's own "
         "runtime can run it; the others are stored in a generic form that only Minnow's engine can run. The column "
         "*GPU* says whether CUDA, Vulkan and OpenCL have a kernel for it, *own* that CUDA has one of its own besides; "
-        "all other ops run on the CPU: their shapes depend on contents, or they are lists, control flow or rare.\n\n"
+        "all other ops run on the CPU: their shapes depend on contents, or they are lists, control flow or rare. "
+        "The column *gradient* says whether the op can be differentiated, so that a graph with it can be trained.\n\n"
     )
     count = sum(row[4] != "" for row in rows)
-    head = f"{len(rows)} ops, {count} of them on GPUs.\n\n"
-    return text + head + _table(["op", "operands", "attributes", "MNN", "GPU", "meaning"], rows)
+    slopes = sum(row[5] != "" for row in rows)
+    head = f"{len(rows)} ops, {count} of them on GPUs, {slopes} with a gradient.\n\n"
+    return text + head + _table(["op", "operands", "attributes", "MNN", "GPU", "gradient", "meaning"], rows)
 
 
 def op_types() -> str:

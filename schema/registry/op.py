@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,7 @@ class Trait(Enum):
     RANDOM = "gives other numbers in every run: never computed ahead, never merged with its equal"
     EXACT_TYPES = "the element types of operands and results mean something: none may stand for another"
     ROUNDING = "rounds to few bits: the last bit of an operand may make a whole step of the result"
+    STRAIGHT_THROUGH = "its gradient takes rounding for no change: the integers that it gives have one"
     PRODUCT = "multiplies matrices: `@Op.macs` says how many multiply-accumulates that takes"
     ENGINE_ONLY = "has no encoding of the format's own: other runtimes of the format refuse it"
 
@@ -201,6 +203,7 @@ class Op:
         self.sign_rule: Callable[..., bool] | None = None
         self.contents_rule: Callable[..., Any] | None = None
         self.dimension_rule: Callable[..., Any] | None = None
+        self._gradient: Callable[..., Any] | None = None
         self._samples: Callable[[np.random.Generator], Iterable[Any]] | None = None
         self._variants: list[Mapping[str, Any]] = []
 
@@ -288,6 +291,18 @@ class Op:
         still be looked at. See `symbolic.py`. Elementwise ops need none."""
         self.dimension_rule = function
         return function
+
+    def gradient(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The rule of its derivative: called with a `Step`, a `Term` (or None) per operand and the attributes by
+        keyword; gives a `Term`, or None, per operand. See `gradient.py`."""
+        self._gradient = function
+        return function
+
+    @property
+    def gradient_rule(self) -> Callable[..., Any] | None:
+        """The rule of its derivative, None where there is none."""
+        _load_gradients()
+        return self._gradient
 
     def vary(self, **attrs: Any) -> None:
         """Has the samples that are generated for an elementwise op made with these attributes as well."""
@@ -454,6 +469,14 @@ def _load() -> None:
     By name, since no module here may depend on an op.
     """
     importlib.import_module("minnow.schema.ops")
+
+
+@cache
+def _load_gradients() -> None:
+    """The rules of derivatives are in modules of their own, which only training needs: loaded when one is asked for."""
+    package = importlib.import_module("minnow.schema.ops.gradient")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
 
 
 def op(

@@ -1,0 +1,125 @@
+"""Derivatives of convolutions: they are convolutions, transposed convolutions and matrix products."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from minnow.schema.ops import convolution, window
+from minnow.schema.ops.col2im import Col2Im
+from minnow.schema.ops.gradient.epilogue import finished
+
+
+def transposed(sizes, out, span, strides, ends):
+    """pads and output_padding of the ConvTranspose that goes back from windows to inputs of these sizes.
+
+    `ends` is the padding of the windows; what they do not reach at the end gets zeros, what is beyond it is cut off.
+    """
+    rows = list(zip(sizes, out, span, strides, ends, strict=True))
+    rest = [size + begin - (n - 1) * s - k for size, n, k, s, (begin, _) in rows]
+    pads = (*(b for b, _ in ends), *(max(-r, 0) for r in rest))
+    return {"pads": pads, "output_padding": tuple(max(r, 0) for r in rest)}
+
+
+def per_channel(g, x):
+    """Sums over all axes but 1."""
+    return g.total(x, [i for i in range(x.rank) if i != 1], keepdims=False)
+
+
+@convolution.Conv.gradient
+def _(g, x, w, bias, residual, *, strides, pads, dilations, group, activation, alpha, beta, auto_pad):
+    attrs = {"strides": strides, "pads": pads, "dilations": dilations, "group": group, "auto_pad": auto_pad}
+    dz = finished(g, activation, alpha, beta, lambda: g.Conv(x, w, bias, residual, **attrs))
+    sizes, kernel, out = x.shape[2:], w.shape[2:], dz.shape[2:]
+    span = window.spread(kernel, dilations)
+    ends = window.resolve(sizes, span, strides, pads, auto_pad)
+    w32 = g.Cast(w, to=x.dtype) if w.dtype is not x.dtype else w
+    by_x = None
+    if 0 not in out:
+        geometry = transposed(sizes, out, span, strides, ends)
+        by_x = g.ConvTranspose(dz, w32, strides=strides, dilations=dilations, group=group, **geometry)
+    by_w = by_kernel(g, x, dz, w.shape, strides, ends, dilations, group)
+    by_w = g.Cast(by_w, to=w.dtype) if w.dtype is not x.dtype else by_w
+    by_bias = None if bias is None else per_channel(g, dz)
+    return by_x, by_w, by_bias if bias is None or bias.dtype is x.dtype else g.Cast(by_bias, to=bias.dtype), dz
+
+
+def by_kernel(g, x, dy, shape, strides, ends, dilations, group):
+    """The gradient of weights of that shape[O, C / group, kernel...], for inputs x and the gradient of outputs dy.
+
+    What a tap of the kernel has seen is a strided part of the padded input: each has its product with dy.
+    """
+    n, c, *_ = x.shape
+    o, per_group, *kernel = shape
+    out = dy.shape[2:]
+    count = math.prod(out)
+    if 0 in shape or 0 in x.shape or not count:
+        return g.Fill(g.ints(*shape), g.term(0.0, x))
+    if any(b or e for b, e in ends):
+        begins, finals = [0, 0, *(b for b, _ in ends)], [0, 0, *(e for _, e in ends)]
+        x = g.Pad(x, g.ints(*(v for pair in zip(begins, finals, strict=True) for v in pair)))
+    if group == 1 and not any(k > 1 for k in kernel) and not any(s > 1 for s in strides):
+        taps = [x]
+    else:
+        taps = [part for _, part in tap_parts(g, x, out, kernel, strides, dilations)]
+    if group > 1 and per_group == 1 and o == group:
+        axes = [0, *range(2, x.rank)]
+        sums = [g.total(part * dy, axes) for part in taps]
+        return g.reshaped(g.Concat(*(g.reshaped(s, c, 1, 1) for s in sums), axis=2), *shape)
+    # All windows as the columns of one matrix for each image, or for each group of an image.
+    k = len(taps)
+    flat = [g.reshaped(part, n, group, per_group, 1, count) for part in taps]
+    columns = g.reshaped(g.Concat(*flat, axis=3) if k > 1 else flat[0], n, group, per_group * k, count)
+    rows = g.reshaped(dy, n, group, o // group, count)
+    made = g.total(g.MatMul(rows, columns, transpose_b=True), [0])
+    return g.reshaped(made, *shape)
+
+
+def tap_parts(g, x, out, kernel, strides, dilations):
+    """For each place of the kernel the elements of a padded input that it meets, [N, C, *out]."""
+    axes = g.ints(*range(2, x.rank))
+    for k in np.ndindex(*kernel):
+        starts = [i * d for i, d in zip(k, dilations, strict=True)]
+        stops = [b + (n - 1) * s + 1 for b, n, s in zip(starts, out, strides, strict=True)]
+        yield k, g.Slice(x, g.ints(*starts), g.ints(*stops), axes, g.ints(*strides))
+
+
+@convolution.ConvTranspose.gradient
+def _(g, x, w, bias, residual, *, strides, pads, dilations, output_padding, group, activation, alpha, beta):
+    attrs = {"strides": strides, "pads": pads, "dilations": dilations, "output_padding": output_padding}
+    dz = finished(g, activation, alpha, beta, lambda: g.ConvTranspose(x, w, bias, residual, group=group, **attrs))
+    half = len(strides)
+    sizes, kernel = x.shape[2:], w.shape[2:]
+    span = window.spread(kernel, dilations)
+    # Windows over the result, one for each element of x; what output_padding has added is under none.
+    ends = [
+        (b, (n - 1) * s + k - b - d)
+        for n, s, k, b, d in zip(sizes, strides, span, pads[:half], dz.shape[2:], strict=True)
+    ]
+    cut = [0, 0, 0, 0, *(min(e, 0) if i else 0 for _, e in ends for i in (0, 1))]
+    within = g.Pad(dz, g.ints(*cut)) if any(cut) else dz
+    ends = [(b, max(e, 0)) for b, e in ends]
+    w32 = g.Cast(w, to=x.dtype) if w.dtype is not x.dtype else w
+    by_x = by_w = None
+    if 0 not in sizes:
+        outer = (*(b for b, _ in ends), *(e for _, e in ends))
+        # w[C, O / group, k] is what a Conv from O to C channels takes, group by group.
+        by_x = g.Conv(within, w32, strides=strides, pads=outer, dilations=dilations, group=group)
+        by_w = by_kernel(g, within, x, w.shape, strides, ends, dilations, group)
+        by_w = g.Cast(by_w, to=w.dtype) if w.dtype is not x.dtype else by_w
+    by_bias = None if bias is None else per_channel(g, dz)
+    return by_x, by_w, by_bias if bias is None or bias.dtype is x.dtype else g.Cast(by_bias, to=bias.dtype), dz
+
+
+@Col2Im.gradient
+def _(g, x, image, block, *, strides, pads, dilations):
+    kernel = [int(v) for v in block.numbers("the shape of the blocks").reshape(-1)]
+    half = len(kernel)
+    padding = [0, 0, 0, 0, *(v for pair in zip(pads[:half], pads[half:], strict=True) for v in pair)]
+    wide = g.Pad(g.dy, g.ints(*padding))
+    n, planes, length = x.shape
+    counts = window.counts(wide.shape[2:], window.spread(kernel, dilations), strides, ((0, 0),) * half)
+    channels = planes // math.prod(kernel)
+    parts = [g.reshaped(p, n, channels, 1, length) for _, p in tap_parts(g, wide, counts, kernel, strides, dilations)]
+    return g.reshaped(g.Concat(*parts, axis=2), n, planes, length), None, None
