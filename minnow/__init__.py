@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from minnow import errors, expr, numpy
+    from minnow import errors, expr, nn, numpy
     from minnow.check import Check, check
     from minnow.convert import Report, convert
     from minnow.quantize import quantize
@@ -42,6 +42,7 @@ __all__ = [
     "errors",
     "expr",
     "load",
+    "nn",
     "numpy",
     "quantize",
     "verify",
