@@ -5,22 +5,23 @@ net = nn.load_module_from_file("model.mnn", ["data"], ["prob"])
 probability = net.forward(image)
 """
 
-import importlib as _importlib
-import importlib.util as _util
-from typing import Any as _Any
+from __future__ import annotations
 
-from minnow.expr.names import keep_public as _keep_public
-from minnow.nn.layer import *
-from minnow.nn.module import *
-from minnow.nn.module import EmptyModule
+import importlib
+import importlib.util
+from typing import Any
+
+from minnow.nn.layer import batch_norm, conv, dropout, linear
+from minnow.nn.module import EmptyModule, Module
+
+__all__ = ["EmptyModule", "Module", "batch_norm", "conv", "dropout", "dummy", "linear"]
 
 dummy = EmptyModule()
+"""The one of a program."""
 
-_keep_public(globals(), "nn", "dummy", "_importlib", "_util", "_Any")
 
-
-def __getattr__(name: str) -> _Any:
+def __getattr__(name: str) -> Any:
     full = f"{__name__}.{name}"
-    if name.startswith("_") or _util.find_spec(full) is None:
+    if name.startswith("_") or importlib.util.find_spec(full) is None:
         raise AttributeError(f"module 'minnow.nn' has no attribute {name!r}")
-    return _importlib.import_module(full)
+    return importlib.import_module(full)
