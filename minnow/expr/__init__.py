@@ -7,14 +7,23 @@ x.write(image)
 y.read()
 """
 
+from minnow.expr.activation import *
 from minnow.expr.casting import *
 from minnow.expr.constant import *
+from minnow.expr.control import *
+from minnow.expr.creation import *
+from minnow.expr.detection import *
 from minnow.expr.dtype import dtype as dtype
+from minnow.expr.elementwise import *
 from minnow.expr.evaluation import *
 from minnow.expr.executor import *
+from minnow.expr.file import *
 from minnow.expr.layout import *
+from minnow.expr.movement import *
 from minnow.expr.names import constant, keep_public
+from minnow.expr.neural import *
 from minnow.expr.operation import apply as apply
+from minnow.expr.reduction import *
 from minnow.expr.var import *
 
 float = constant("expr", "float", dtype.float, like="numpy.float32")
@@ -24,4 +33,4 @@ int64 = constant("expr", "int64", dtype.int64, like="numpy.int64")
 uint8 = constant("expr", "uint8", dtype.uint8, like="numpy.uint8")
 int8 = constant("expr", "int8", dtype.int8, like="numpy.int8")
 
-keep_public(globals(), "expr", "apply", "evaluate", "graph_and_values", "graph_of")
+keep_public(globals(), "expr", "apply", "evaluate", "graph_and_values", "graph_of", "vars_of")

@@ -9,6 +9,7 @@ import numpy as np
 
 from minnow.expr.constant import NCHW, data_format
 from minnow.expr.dtype import Array, promote, to_array
+from minnow.expr.names import named
 from minnow.expr.operation import apply, common_type
 from minnow.expr.setting import SETTINGS
 from minnow.expr.var import Var, as_var
@@ -17,6 +18,7 @@ from minnow.schema.errors import UsageError
 _BOOL = np.dtype(np.bool_)
 _I32 = np.dtype(np.int32)
 _F32 = np.dtype(np.float32)
+_F64 = np.dtype(np.float64)
 
 Binary = Callable[[Any, Any], Var]
 Unary = Callable[[Any], Var]
@@ -55,7 +57,13 @@ def int_divide(a: Array, b: Array) -> Array:
     return quotient
 
 
-def arithmetic(name: str, op: str, ufunc: Any, of_ints: Any = None) -> Binary:
+def _registered(function: Any, name: str, like: Any, note: str = "") -> Any:
+    function.__name__ = function.__qualname__ = name
+    text = like if isinstance(like, str) else f"numpy.{like.__name__}" if hasattr(like, "nin") else ""
+    return named("expr", name, like=text, note=note)(function)
+
+
+def arithmetic(name: str, op: str, ufunc: Any, of_ints: Any = None, note: str = "", **attrs: Any) -> Binary:
     """A binary function whose result has the type of its operands."""
 
     def compute(x: Any, y: Any) -> Var:
@@ -68,7 +76,7 @@ def arithmetic(name: str, op: str, ufunc: Any, of_ints: Any = None) -> Binary:
                 except (TypeError, ValueError) as error:
                     raise refused(name, a, b, error) from None
         v, w = common_type(as_var(x), as_var(y))
-        return apply(op, v, w, format=form_of(x, y))  # type: ignore[no-any-return]
+        return apply(op, v, w, format=form_of(x, y), **attrs)  # type: ignore[no-any-return]
 
     def _computed(a: Array, b: Array) -> Array:
         to = a.dtype
@@ -79,9 +87,8 @@ def arithmetic(name: str, op: str, ufunc: Any, of_ints: Any = None) -> Binary:
             a, b = a.astype(to), b.astype(to)
         return np.asarray(of_ints(a, b) if of_ints is not None and to.kind in "iu" else ufunc(a, b))
 
-    compute.__name__ = compute.__qualname__ = name
     compute.__doc__ = f"{name}(x, y), elementwise, in the type of the wider operand."
-    return compute
+    return _registered(compute, name, ufunc, note)  # type: ignore[no-any-return]
 
 
 def comparison(name: str, op: str, ufunc: Any) -> Binary:
@@ -101,9 +108,8 @@ def comparison(name: str, op: str, ufunc: Any) -> Binary:
         v, w = common_type(as_var(x), as_var(y))
         return apply(op, v, w, format=form_of(x, y))  # type: ignore[no-any-return]
 
-    compute.__name__ = compute.__qualname__ = name
     compute.__doc__ = f"{name}(x, y), elementwise: an int, 1 or 0."
-    return compute
+    return _registered(compute, name, ufunc)  # type: ignore[no-any-return]
 
 
 def bits(name: str, op: str, logical: str, ufunc: Any) -> Binary:
@@ -126,16 +132,19 @@ def bits(name: str, op: str, logical: str, ufunc: Any) -> Binary:
         v, w = common_type(v, w)
         return apply(op, v, w, format=form_of(x, y))  # type: ignore[no-any-return]
 
-    compute.__name__ = compute.__qualname__ = name
     compute.__doc__ = f"{name}(x, y) of integers, elementwise."
-    return compute
+    return _registered(compute, name, ufunc)  # type: ignore[no-any-return]
 
 
-def unary(name: str, op: str, function: Any, floats: bool = True) -> Unary:
-    """A function of one operand; `floats`: integers become floats first."""
+def of_one(op: str, function: Any, floats: bool = True, **attrs: Any) -> Unary:
+    """A function of one operand, computed by `function` of arrays at once (None: by the engine), or by an op in graphs.
+
+    Args:
+        floats: integers become floats first.
+    """
 
     def compute(x: Any) -> Var:
-        if not SETTINGS.lazy:
+        if function is not None and not SETTINGS.lazy:
             array = known(x)
             if array is not None:
                 if array.dtype == _BOOL:
@@ -152,11 +161,18 @@ def unary(name: str, op: str, function: Any, floats: bool = True) -> Unary:
             var = var._cast(_I32)
         if floats and var._dtype().kind != "f":
             var = var._cast(_F32)
-        return apply(op, var)  # type: ignore[no-any-return]
+        return apply(op, var, **attrs)  # type: ignore[no-any-return]
 
-    compute.__name__ = compute.__qualname__ = name
-    compute.__doc__ = f"{name}(x), elementwise" + (", in float for integers." if floats else ".")
     return compute
+
+
+def unary(
+    name: str, op: str, function: Any, floats: bool = True, like: str = "", note: str = "", **attrs: Any
+) -> Unary:
+    """`of_one`, with a name in `expr`."""
+    compute = of_one(op, function, floats, **attrs)
+    compute.__doc__ = f"{name}(x), elementwise" + (", in float for integers." if floats else ".")
+    return _registered(compute, name, like or function, note)  # type: ignore[no-any-return]
 
 
 def half_away(x: Array) -> Array:
@@ -170,10 +186,13 @@ def half_away(x: Array) -> Array:
 add = arithmetic("add", "Add", np.add)
 subtract = arithmetic("subtract", "Sub", np.subtract)
 multiply = arithmetic("multiply", "Mul", np.multiply)
-divide = arithmetic("divide", "Div", np.true_divide, int_divide)
+divide = arithmetic(
+    "divide", "Div", np.true_divide, int_divide, note="Quotients of integers are integers, rounded towards 0."
+)
 floordiv = arithmetic("floordiv", "FloorDiv", np.floor_divide)
 floormod = arithmetic("floormod", "Mod", np.mod)
-power = arithmetic("pow", "Pow", np.power)
+mod = arithmetic("mod", "Mod", np.fmod, fmod=True)
+pow = arithmetic("pow", "Pow", np.power)
 maximum = arithmetic("maximum", "Max", np.maximum)
 minimum = arithmetic("minimum", "Min", np.minimum)
 equal = comparison("equal", "Equal", np.equal)
@@ -185,6 +204,96 @@ greater_equal = comparison("greater_equal", "GreaterOrEqual", np.greater_equal)
 bitwise_and = bits("bitwise_and", "BitwiseAnd", "And", np.bitwise_and)
 bitwise_or = bits("bitwise_or", "BitwiseOr", "Or", np.bitwise_or)
 bitwise_xor = bits("bitwise_xor", "BitwiseXor", "Xor", np.bitwise_xor)
+negative = unary("negative", "Neg", np.negative, floats=False)
+abs = unary("abs", "Abs", np.absolute, floats=False)
+sign = unary("sign", "Sign", np.sign, floats=False)
+square = unary("square", "Square", np.square, floats=False)
+exp = unary("exp", "Exp", np.exp)
+expm1 = unary("expm1", "Expm1", np.expm1)
+log = unary("log", "Log", np.log)
+log1p = unary("log1p", "Log1p", np.log1p)
+sqrt = unary("sqrt", "Sqrt", np.sqrt)
+rsqrt = unary("rsqrt", "Rsqrt", lambda x: 1 / np.sqrt(x), like="torch.rsqrt")
+reciprocal = unary("reciprocal", "Reciprocal", np.reciprocal)
+sin = unary("sin", "Sin", np.sin)
+cos = unary("cos", "Cos", np.cos)
+tan = unary("tan", "Tan", np.tan)
+asin = unary("asin", "Asin", np.arcsin)
+acos = unary("acos", "Acos", np.arccos)
+atan = unary("atan", "Atan", np.arctan)
+sinh = unary("sinh", "Sinh", np.sinh)
+cosh = unary("cosh", "Cosh", np.cosh)
+tanh = unary("tanh", "Tanh", np.tanh)
+asinh = unary("asinh", "Asinh", np.arcsinh)
+acosh = unary("acosh", "Acosh", np.arccosh)
+atanh = unary("atanh", "Atanh", np.arctanh)
+floor = unary("floor", "Floor", np.floor)
+ceil = unary("ceil", "Ceil", np.ceil)
+round = unary(
+    "round", "Round", half_away, like="numpy.round", note="Halves are rounded away from 0, as in C.", halves="away"
+)
+erf = unary("erf", "Erf", None, like="torch.erf")
+erfc = unary("erfc", "Erfc", None, like="torch.special.erfc")
+
+
+@named("expr", like="numpy.arctan2")
+def atan2(x: Any, y: Any) -> Var:
+    """The angle of the point (y, x), elementwise, in float for integers."""
+    v, w = common_type(_floating(x), _floating(y))
+    if not SETTINGS.lazy and v._is_known() and w._is_known():
+        try:
+            return Var._of(np.asarray(np.arctan2(v._value(), w._value())), form_of(x, y))
+        except ValueError as error:
+            raise refused("atan2", v._value(), w._value(), error) from None
+    return apply("Atan2", v, w, format=form_of(x, y))  # type: ignore[no-any-return]
+
+
+@named("expr")
+def squared_difference(x: Any, y: Any) -> Var:
+    """(x - y) * (x - y), elementwise."""
+    return square(subtract(x, y))
+
+
+@named("expr", like="numpy.logical_or")
+def logical_or(x: Any, y: Any) -> Var:
+    """Whether at least one of the two is not 0: an int, 1 or 0."""
+    return bitwise_or(_boolean(x), _boolean(y))
+
+
+@named("expr", like="torch.erfinv")
+def erfinv(x: Any) -> Var:
+    """The number whose `erf` is x; infinite for 1 and -1, NaN beyond."""
+    var = _floating(x)
+    y = var._cast(_F64)
+    # An approximation by Winitzki to two digits, and three steps of Halley's method.
+    a = 0.147
+    logarithm = log1p(negative(square(y)))
+    half = add(multiply(logarithm, _double(0.5)), _double(2 / (np.pi * a)))
+    root = sqrt(subtract(sqrt(subtract(square(half), multiply(logarithm, _double(1 / a)))), half))
+    guess = multiply(sign(y), root)
+    for _ in range(3):
+        slope = multiply(exp(negative(square(guess))), _double(2 / np.sqrt(np.pi)))
+        step = divide(subtract(erf(guess), y), slope)
+        guess = subtract(guess, divide(step, add(multiply(guess, step), _double(1.0))))
+    edge = multiply(sign(y), _double(np.inf))
+    outside = apply("Where", equal(abs(y), _double(1.0)), edge, _double(np.nan))
+    whole = apply("Where", less(abs(y), _double(1.0)), guess, outside)
+    return whole._cast(var._dtype())  # type: ignore[no-any-return]
+
+
+def _double(value: float) -> Var:
+    return Var._of(np.asarray(value, _F64))
+
+
+def _floating(x: Any) -> Var:
+    var = as_var(x)
+    return var if var._dtype().kind == "f" else var._cast(_F32)
+
+
+def _boolean(x: Any) -> Var:
+    """A comparison as it is, numbers as whether they are not 0."""
+    var = as_var(x)
+    return var if var._dtype() == _BOOL else not_equal(var, Var._of(np.zeros((), var._dtype())))
 
 
 def invert(x: Any) -> Var:
@@ -195,13 +304,6 @@ def invert(x: Any) -> Var:
     if not SETTINGS.lazy and var._is_known():
         return Var._of(np.invert(var._value()), var.data_format)
     return apply("Not" if var._dtype() == _BOOL else "BitwiseNot", var)  # type: ignore[no-any-return]
-
-
-negative = unary("negative", "Neg", np.negative, floats=False)
-absolute = unary("abs", "Abs", np.abs, floats=False)
-exp = unary("exp", "Exp", np.exp)
-log = unary("log", "Log", np.log)
-sqrt = unary("sqrt", "Sqrt", np.sqrt)
 
 
 def of_numpy(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

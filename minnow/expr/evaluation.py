@@ -31,7 +31,7 @@ _lock = threading.RLock()
 _programs: OrderedDict[Any, Program] = OrderedDict()
 _living: WeakSet[Program] = WeakSet()
 
-_ON_HOST = frozenset({Trait.ELEMENTWISE, Trait.MOVEMENT, Trait.REDUCTION, Trait.SHAPE_ONLY, Trait.DATA_DEPENDENT,
+_ON_HOST = frozenset({Trait.MOVEMENT, Trait.REDUCTION, Trait.SHAPE_ONLY, Trait.DATA_DEPENDENT,
                       Trait.ARGUMENT, Trait.CONTROL_FLOW})  # fmt: skip
 _LITTLE = 4096
 """Elements of all operands of a single op for which numpy is faster than the engine."""

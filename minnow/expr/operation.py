@@ -26,10 +26,11 @@ SMALL = 64
 
 
 class Clock:
-    """Counts what invalidates results: changes of graphs and shapes, and new contents of placeholders."""
+    """Counts operations, and what invalidates results: changes of graphs and shapes, new contents of placeholders."""
 
     structure = 0
     contents = 0
+    operations = 0
 
 
 class Operation:
@@ -40,16 +41,31 @@ class Operation:
         inputs: Vars, None for operands that are left out.
         attrs: all attributes, in canonical form.
         count: number of outputs.
+        serial: a number that grows from operation to operation.
         results: the outputs as they were computed last, None before; `is_valid` tells whether they still hold.
     """
 
-    __slots__ = ("_sources", "_types", "_valid_at", "attrs", "count", "inputs", "key", "op", "plan", "results")
+    __slots__ = (
+        "_sources",
+        "_types",
+        "_valid_at",
+        "attrs",
+        "count",
+        "inputs",
+        "key",
+        "op",
+        "plan",
+        "results",
+        "serial",
+    )
 
     def __init__(self, op: Op, inputs: tuple[Var | None, ...], attrs: Mapping[str, Any], count: int) -> None:
         self.op = op
         self.inputs = inputs
         self.attrs = attrs
         self.count = count
+        Clock.operations += 1
+        self.serial = Clock.operations
         self.key = (op.name, attributes_key(attrs), count)
         self.results: tuple[Array, ...] | None = None
         self.plan: Any = None

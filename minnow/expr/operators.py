@@ -40,13 +40,13 @@ class Operators:
     __truediv__, __rtruediv__ = _binary("divide"), _binary("divide", True)
     __floordiv__, __rfloordiv__ = _binary("floordiv"), _binary("floordiv", True)
     __mod__, __rmod__ = _binary("floormod"), _binary("floormod", True)
-    __pow__, __rpow__ = _binary("power"), _binary("power", True)
+    __pow__, __rpow__ = _binary("pow"), _binary("pow", True)
     __and__, __rand__ = _binary("bitwise_and"), _binary("bitwise_and", True)
     __or__, __ror__ = _binary("bitwise_or"), _binary("bitwise_or", True)
     __xor__, __rxor__ = _binary("bitwise_xor"), _binary("bitwise_xor", True)
     __lt__, __le__ = _binary("less"), _binary("less_equal")
     __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
-    __neg__, __abs__ = _unary("negative"), _unary("absolute")
+    __neg__, __abs__ = _unary("negative"), _unary("abs")
     __invert__ = _unary("invert")
 
     def __pos__(self) -> Any:

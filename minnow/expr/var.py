@@ -95,17 +95,17 @@ class Var(Operators, Methods):
         return var
 
     @classmethod
-    def from_array(cls, array: Any, data_format: Format = NCHW) -> Var:
+    def from_array(cls, array: Any, data_format: Format | str = NCHW) -> Var:
         """A constant with the elements of an array, without a copy if it has a type that a Var can have.
 
         Args:
             array: it must not be changed as long as the Var is used.
-            data_format: what its axes are.
+            data_format: what its axes are, a constant of `expr` or its name.
 
         Raises:
             UsageError: it is not a tensor of numbers.
         """
-        return cls._of(to_array(array), data_format)
+        return cls._of(to_array(array), format_of(data_format))
 
     # ---- for the other modules of this package
 
@@ -521,8 +521,8 @@ def placeholder(shape: Sequence[int] = (), format: Format = NCHW, dtype: Any = d
     Raises:
         UsageError: an argument is wrong.
     """
-    _check_format(format)
-    return Var._placeholder(TensorType(DType.of(wanted(dtype)), _dims(shape, None)), format)
+    form = format_of(format)
+    return Var._placeholder(TensorType(DType.of(wanted(dtype)), _dims(shape, None)), form)
 
 
 @named("expr", like="numpy.array")
@@ -538,7 +538,7 @@ def const(data: Any, shape: Sequence[int] | None = None, format: Format = NCHW, 
     Raises:
         UsageError: an argument is wrong, or the number of elements is not that of the shape.
     """
-    _check_format(format)
+    form = format_of(format)
     of = wanted(dtype)
     if isinstance(data, (bytes, bytearray, memoryview)):
         if len(bytes(data)) % of.itemsize:
@@ -557,9 +557,13 @@ def const(data: Any, shape: Sequence[int] | None = None, format: Format = NCHW, 
                 raise UsageError(f"{array.size} elements are no Var of the shape {list(shape)}")
             array = np.full(known.static_shape, array.reshape(()), of)
         array = array.reshape(known.static_shape)
-    return Var._of(array, format)
+    return Var._of(array, form)
 
 
-def _check_format(format: Any) -> None:
-    if not isinstance(format, data_format):
-        raise UsageError(f"{format!r} is not a data format", hint="expr.NCHW, expr.NHWC or expr.NC4HW4")
+def format_of(format: Any) -> Format:
+    """The data format, which may be given by its name. Raises UsageError if it is none."""
+    if isinstance(format, str) and format in data_format.__members__:
+        return data_format[format]
+    if isinstance(format, data_format):
+        return format
+    raise UsageError(f"{format!r} is not a data format", hint="expr.NCHW, expr.NHWC or expr.NC4HW4")
