@@ -108,13 +108,16 @@ class Module:
         first. Statistics that batch normalization collects are among them.
         """
         self.settle()
+        return self._variables()
+
+    def _variables(self) -> list[Var]:
         return [var for module in self.modules() for var in module._own_vars().values()]
 
     @property
     def trainables(self) -> list[Var]:
         """The parameters that an optimizer changes: without the statistics of batch normalization, and constants."""
         kept = {id(var) for module in self.modules() for var in module._statistics()}
-        return [var for var in self.parameters if var.op_type == TRAINABLE and id(var) not in kept]
+        return [var for var in self._variables() if var.op_type == TRAINABLE and id(var) not in kept]
 
     def _statistics(self) -> Sequence[Var]:
         """Parameters that are computed, not trained."""

@@ -10,7 +10,6 @@ from minnow.expr.names import named
 from minnow.expr.var import Var
 from minnow.schema.errors import UsageError
 
-
 _svd: Any = np.linalg.svd  # whose flags decide on what it gives
 
 

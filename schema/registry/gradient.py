@@ -148,7 +148,7 @@ class Step:
         make = getattr(self.builder, name)
 
         def wrapped(*operands: Any, **attrs: Any) -> Any:
-            made = make(*_values(operands, self.ys[0].dtype), **attrs)
+            made = make(*_values(operands, self.ys[0].dtype if self.ys else DType.F32), **attrs)
             if isinstance(made, Value):
                 return Term(self.builder, made)
             return tuple(Term(self.builder, v) for v in made)
