@@ -124,6 +124,9 @@ def _loaded(file_name: Any) -> tuple[Model, dict[Value, Var]]:
         model = read_file(path)
     except (OSError, ValueError) as error:
         raise FormatError(f"{path} cannot be read", why=str(error)) from error
+    except MinnowError as error:
+        error.where = f"{path}: {error.where}" if error.where else str(path)
+        raise
     return model, vars_of(model.graph)
 
 
@@ -186,8 +189,8 @@ def jsonop(inputs: Any, json_text: Any, output_number: Any) -> list[Var]:
     n = len(operands)
     try:
         table = json.loads(json_text)
-        if not isinstance(table, dict):
-            raise ValueError("it is not an object")
+        if not isinstance(table, dict) or not isinstance(table.get("type"), str):
+            raise ValueError("it is not an object with a type")
         table["inputIndexes"], table["outputIndexes"] = list(range(n)), list(range(n, len(names)))
         leaves = [
             {"type": "Input", "name": names[i], "outputIndexes": [i], "main_type": "Input",

@@ -475,7 +475,7 @@ def raster(vars: Any, region: Any, shape: Any) -> Var:
 
 
 def _rows(numbers: Sequence[int]) -> list[list[int]]:
-    return np.reshape(np.array(numbers, object), (-1, 11)).tolist()
+    return [list(row) for row in np.reshape(np.array(numbers, object), (-1, 11))]
 
 
 def _places(offset: int, strides: Sequence[int], counts: Sequence[int]) -> Any:
