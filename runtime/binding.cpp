@@ -12,6 +12,7 @@
 #include "kernels/core/activation.h"
 #include "runtime/binding_array.h"
 #include "runtime/binding_run.h"
+#include "runtime/binding_vision.h"
 #include "runtime/src/backend/cpu.h"
 #include "runtime/src/backend/devices.h"
 #include "runtime/src/backend/plugin.h"
@@ -436,6 +437,7 @@ NB_MODULE(_engine, m) {
         return all;
       },
       nb::arg("devices"), nb::arg("threads"), "The speed of each device that is not the CPU, by its kind.");
+  bind_vision(m);
   m.def("isa", [] { return std::string(cpu_instruction_set()); });
   m.def("pack_width", [] { return Cpu::instance().channel_block(); });
 }

@@ -11,17 +11,95 @@ Functions take numpy arrays and `Var`s, and give `Var`s. Wrong arguments raise `
 
 from __future__ import annotations
 
+from minnow.cv import constant
+from minnow.cv.color import (
+    cvtColor,
+    cvtColorTwoPlane,
+)
 from minnow.cv.constant import *  # noqa: F403
+from minnow.cv.filter import (
+    GaussianBlur,
+    Laplacian,
+    Scharr,
+    Sobel,
+    bilateralFilter,
+    blur,
+    boxFilter,
+    filter2D,
+    sepFilter2D,
+    spatialGradient,
+    sqrBoxFilter,
+)
+from minnow.cv.geometry import (
+    convertMaps,
+    getRectSubPix,
+    remap,
+    resize,
+    rotate,
+    warpAffine,
+    warpPerspective,
+)
+from minnow.cv.kernel import (
+    getDerivKernels,
+    getGaborKernel,
+    getGaussianKernel,
+    getStructuringElement,
+)
+from minnow.cv.morphology import (
+    dilate,
+    erode,
+    pyrDown,
+    pyrUp,
+)
+from minnow.cv.thread import (
+    getNumThreads,
+    setNumThreads,
+)
 from minnow.cv.transform import (
     getAffineTransform,
     getPerspectiveTransform,
     getRotationMatrix2D,
     invertAffineTransform,
 )
+from minnow.expr import names
+
+for _name, _value in vars(constant).items():
+    if isinstance(_value, int):
+        names.constant("cv", _name, _value, like=f"cv2.{_name}")
 
 __all__ = [
+    "GaussianBlur",
+    "Laplacian",
+    "Scharr",
+    "Sobel",
+    "bilateralFilter",
+    "blur",
+    "boxFilter",
+    "convertMaps",
+    "cvtColor",
+    "cvtColorTwoPlane",
+    "dilate",
+    "erode",
+    "filter2D",
     "getAffineTransform",
+    "getDerivKernels",
+    "getGaborKernel",
+    "getGaussianKernel",
+    "getNumThreads",
     "getPerspectiveTransform",
+    "getRectSubPix",
     "getRotationMatrix2D",
+    "getStructuringElement",
     "invertAffineTransform",
+    "pyrDown",
+    "pyrUp",
+    "remap",
+    "resize",
+    "rotate",
+    "sepFilter2D",
+    "setNumThreads",
+    "spatialGradient",
+    "sqrBoxFilter",
+    "warpAffine",
+    "warpPerspective",
 ]

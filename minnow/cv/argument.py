@@ -70,6 +70,16 @@ def image(
     return result
 
 
+def rows(image: Image) -> Image:
+    """The image with the elements of each row side by side, as the engine needs them; a copy only if they are not."""
+    step = image.itemsize
+    for axis in range(image.ndim - 1, 0, -1):
+        if image.strides[axis] != step and image.shape[axis] > 1:
+            return np.ascontiguousarray(image)
+        step *= image.shape[axis]
+    return image if image.dtype.isnative and image.flags.aligned else np.ascontiguousarray(image)
+
+
 def channels_of(image: Image) -> int:
     """Number of channels: 1 for [height, width]."""
     return 1 if image.ndim == 2 else int(image.shape[2])

@@ -1,0 +1,424 @@
+#include "kernels/vision/resize_picture.h"
+
+#define HWY_TARGET_INCLUDE __BASE_FILE__
+#include "kernels/cpu/machine/simd.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace minnow::vision::HWY_NAMESPACE {
+
+// Horizontal passes: the sum of `taps` neighbors of each pixel, at offsets in elements, with weights. Loops over the
+// channels of a pixel with a constant end are unrolled.
+template <int kChannels, int kTaps, typename T, typename W, typename Sum>
+HWY_INLINE void Across(const T* src, const int32_t* offset, const W* weight, int64_t width, int64_t taps,
+                       int64_t channels, Sum* dst) {
+  if constexpr (kChannels > 0) channels = kChannels;
+  if constexpr (kTaps > 0) taps = kTaps;
+  for (int64_t x = 0; x < width; ++x, offset += taps, weight += taps, dst += channels) {
+    for (int64_t c = 0; c < channels; ++c) {
+      Sum sum = 0;
+      for (int64_t k = 0; k < taps; ++k) sum += static_cast<Sum>(src[offset[k] + c]) * static_cast<Sum>(weight[k]);
+      dst[c] = sum;
+    }
+  }
+}
+
+// The frequent case, whose sums are kept in 16 bits as OpenCV does: two neighbors.
+template <int kChannels>
+HWY_INLINE void AcrossTwo(const uint8_t* src, const int32_t* offset, const int16_t* weight, int64_t width,
+                          int64_t channels, int16_t* dst) {
+  if constexpr (kChannels > 0) channels = kChannels;
+  for (int64_t x = 0; x < width; ++x, dst += channels) {
+    const uint8_t *p = src + offset[2 * x], *q = src + offset[2 * x + 1];
+    const int32_t a = weight[2 * x], b = weight[2 * x + 1];
+    for (int64_t c = 0; c < channels; ++c) dst[c] = static_cast<int16_t>((p[c] * a + q[c] * b) >> 4);
+  }
+}
+
+void AcrossTwoBytes(const uint8_t* src, const int32_t* offset, const int16_t* weight, int64_t width, int64_t channels,
+                    int16_t* dst) {
+  switch (channels) {
+    case 1:
+      return AcrossTwo<1>(src, offset, weight, width, 1, dst);
+    case 3:
+      return AcrossTwo<3>(src, offset, weight, width, 3, dst);
+    case 4:
+      return AcrossTwo<4>(src, offset, weight, width, 4, dst);
+    default:
+      return AcrossTwo<0>(src, offset, weight, width, channels, dst);
+  }
+}
+
+template <int kTaps, typename T, typename W, typename Sum>
+HWY_INLINE void AcrossChannels(const T* src, const int32_t* offset, const W* weight, int64_t width, int64_t taps,
+                               int64_t channels, Sum* dst) {
+  if (channels == 1) return Across<1, kTaps>(src, offset, weight, width, taps, 1, dst);
+  if (channels == 3) return Across<3, kTaps>(src, offset, weight, width, taps, 3, dst);
+  if (channels == 4) return Across<4, kTaps>(src, offset, weight, width, taps, 4, dst);
+  Across<0, kTaps>(src, offset, weight, width, taps, channels, dst);
+}
+
+template <typename T, typename W, typename Sum>
+void AcrossAny(const void* src, const int32_t* offset, const W* weight, int64_t width, int64_t taps, int64_t channels,
+               Sum* dst) {
+  const T* row = static_cast<const T*>(src);
+  if (taps == 2) return AcrossChannels<2>(row, offset, weight, width, taps, channels, dst);
+  if (taps == 4) return AcrossChannels<4>(row, offset, weight, width, taps, channels, dst);
+  AcrossChannels<0>(row, offset, weight, width, taps, channels, dst);
+}
+void AcrossBytes(const void* src, const int32_t* offset, const int16_t* weight, int64_t width, int64_t taps,
+                 int64_t channels, int32_t* dst) {
+  AcrossAny<uint8_t>(src, offset, weight, width, taps, channels, dst);
+}
+#define MINNOW_ACROSS(Name, T, Sum)                                                                                   \
+  void Name(const void* src, const int32_t* offset, const Sum* weight, int64_t width, int64_t taps, int64_t channels, \
+            Sum* dst) {                                                                                               \
+    AcrossAny<T>(src, offset, weight, width, taps, channels, dst);                                                    \
+  }
+MINNOW_ACROSS(AcrossU8, uint8_t, float)
+MINNOW_ACROSS(AcrossU16, uint16_t, float)
+MINNOW_ACROSS(AcrossI16, int16_t, float)
+MINNOW_ACROSS(AcrossF32, float, float)
+MINNOW_ACROSS(AcrossF64, double, double)
+#undef MINNOW_ACROSS
+
+// Vertical passes: the sum of rows with weights, as elements.
+void DownTwoBytes(const int16_t* a, const int16_t* b, const int16_t* weight, uint8_t* dst, int64_t n) {
+  const int32_t u = weight[0], v = weight[1];
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t sum = (((a[i] * u) >> 16) + ((b[i] * v) >> 16) + 2) >> 2;
+    dst[i] = static_cast<uint8_t>(sum < 255 ? sum : 255);
+  }
+}
+void DownBytes(const int32_t* const* rows, const int16_t* weight, int64_t taps, void* dst, int64_t n) {
+  uint8_t* bytes = static_cast<uint8_t*>(dst);
+  for (int64_t i = 0; i < n; ++i) {
+    int32_t sum = 1 << 21;
+    for (int64_t k = 0; k < taps; ++k) sum += rows[k][i] * weight[k];
+    bytes[i] = saturated<uint8_t>(sum >> 22);
+  }
+}
+template <typename T, typename Sum>
+HWY_INLINE void DownAny(const Sum* const* rows, const Sum* weight, int64_t taps, void* dst, int64_t n) {
+  constexpr int64_t kBlock = 64;
+  T* out = static_cast<T*>(dst);
+  for (int64_t at = 0; at < n; at += kBlock) {
+    const int64_t m = std::min(kBlock, n - at);
+    Sum sum[kBlock] = {};
+    for (int64_t k = 0; k < taps; ++k) {
+      const Sum w = weight[k];
+      const Sum* row = rows[k] + at;
+      for (int64_t i = 0; i < m; ++i) sum[i] += w * row[i];
+    }
+    for (int64_t i = 0; i < m; ++i) out[at + i] = saturated<T>(sum[i]);
+  }
+}
+#define MINNOW_DOWN(Name, T, Sum)                                                            \
+  void Name(const Sum* const* rows, const Sum* weight, int64_t taps, void* dst, int64_t n) { \
+    DownAny<T, Sum>(rows, weight, taps, dst, n);                                             \
+  }
+MINNOW_DOWN(DownU8, uint8_t, float)
+MINNOW_DOWN(DownU16, uint16_t, float)
+MINNOW_DOWN(DownI16, int16_t, float)
+MINNOW_DOWN(DownF32, float, float)
+MINNOW_DOWN(DownF64, double, double)
+#undef MINNOW_DOWN
+
+}  // namespace minnow::vision::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "kernels/vision/interpolation_weights.h"
+
+namespace minnow::vision {
+
+HWY_EXPORT(AcrossTwoBytes);
+HWY_EXPORT(AcrossBytes);
+HWY_EXPORT(AcrossU8);
+HWY_EXPORT(AcrossU16);
+HWY_EXPORT(AcrossI16);
+HWY_EXPORT(AcrossF32);
+HWY_EXPORT(AcrossF64);
+HWY_EXPORT(DownTwoBytes);
+HWY_EXPORT(DownBytes);
+HWY_EXPORT(DownU8);
+HWY_EXPORT(DownU16);
+HWY_EXPORT(DownI16);
+HWY_EXPORT(DownF32);
+HWY_EXPORT(DownF64);
+
+namespace {
+
+constexpr int64_t kRowsPerTask = 8;
+
+// One axis: for each place of the result `taps` places of the source, with weights.
+struct Axis {
+  int64_t taps = 0;
+  std::vector<int32_t> index;
+  std::vector<float> weight;
+  std::vector<int16_t> fixed;  // of 11 bits
+  std::vector<double> wide;
+
+  const int32_t* at(int64_t i) const { return index.data() + i * taps; }
+};
+
+void finish_axis(Axis* axis) {
+  axis->fixed.resize(axis->weight.size());
+  axis->wide.assign(axis->weight.begin(), axis->weight.end());
+  for (size_t i = 0; i < axis->fixed.size(); ++i) axis->fixed[i] = saturated<int16_t>(axis->weight[i] * 2048);
+}
+
+Axis interpolating_axis(int64_t in, int64_t out, double scale, Interpolation how) {
+  Axis axis;
+  axis.taps = how == Interpolation::kCubic ? 4 : how == Interpolation::kLanczos ? 8 : 2;
+  const size_t n = static_cast<size_t>(out * axis.taps);
+  axis.index.resize(n);
+  axis.weight.resize(n);
+  for (int64_t x = 0; x < out; ++x) {
+    float fraction;
+    int64_t at;
+    if (how == Interpolation::kArea) {  // of an enlarged picture
+      at = static_cast<int64_t>(std::floor(static_cast<double>(x) * scale));
+      fraction = static_cast<float>(static_cast<double>(x + 1) - static_cast<double>(at + 1) / scale);
+      fraction = fraction <= 0 ? 0 : fraction - std::floor(fraction);
+    } else {
+      fraction = static_cast<float>((static_cast<double>(x) + 0.5) * scale - 0.5);
+      at = static_cast<int64_t>(std::floor(fraction));
+      fraction -= static_cast<float>(at);
+    }
+    float* w = axis.weight.data() + x * axis.taps;
+    if (axis.taps == 2) {
+      if (at < 0) at = 0, fraction = 0;
+      if (at >= in - 1) at = in - 1, fraction = 0;
+      w[0] = 1 - fraction;
+      w[1] = fraction;
+    } else if (axis.taps == 4) {
+      cubic_weights(fraction, w);
+    } else {
+      lanczos_weights(fraction, w);
+    }
+    for (int64_t k = 0; k < axis.taps; ++k)
+      axis.index[static_cast<size_t>(x * axis.taps + k)] =
+          static_cast<int32_t>(std::clamp(at + k - (axis.taps / 2 - 1), int64_t{0}, in - 1));
+  }
+  finish_axis(&axis);
+  return axis;
+}
+
+// Shares of the source's pixels in those of a smaller result.
+Axis area_axis(int64_t in, int64_t out, double scale) {
+  Axis axis;
+  axis.taps = static_cast<int64_t>(std::ceil(scale)) + 2;
+  axis.index.assign(static_cast<size_t>(out * axis.taps), 0);
+  axis.weight.assign(axis.index.size(), 0);
+  int64_t most = 1;
+  for (int64_t x = 0; x < out; ++x) {
+    const double from = static_cast<double>(x) * scale, to = from + scale;
+    const double cell = std::min(scale, static_cast<double>(in) - from);
+    const int64_t first = std::min(static_cast<int64_t>(std::ceil(from)), in);
+    const int64_t last = std::min(static_cast<int64_t>(std::floor(to)), in - 1);
+    int64_t k = 0;
+    const auto add = [&](int64_t index, double weight) {
+      if (k >= axis.taps) return;
+      axis.index[static_cast<size_t>(x * axis.taps + k)] = static_cast<int32_t>(std::clamp<int64_t>(index, 0, in - 1));
+      axis.weight[static_cast<size_t>(x * axis.taps + k)] = static_cast<float>(weight);
+      ++k;
+    };
+    const int64_t start = std::min(first, last);
+    if (static_cast<double>(start) - from > 1e-3) add(start - 1, (static_cast<double>(start) - from) / cell);
+    for (int64_t i = start; i < last; ++i) add(i, 1.0 / cell);
+    if (to - static_cast<double>(last) > 1e-3) add(last, std::min({to - static_cast<double>(last), 1.0, cell}) / cell);
+    most = std::max(most, k);
+    for (int64_t rest = k; rest < axis.taps && k > 0; ++rest)  // of no weight
+      axis.index[static_cast<size_t>(x * axis.taps + rest)] = axis.index[static_cast<size_t>(x * axis.taps + k - 1)];
+  }
+  if (most < axis.taps) {
+    for (int64_t x = 0; x < out; ++x)
+      for (int64_t k = 0; k < most; ++k) {
+        axis.index[static_cast<size_t>(x * most + k)] = axis.index[static_cast<size_t>(x * axis.taps + k)];
+        axis.weight[static_cast<size_t>(x * most + k)] = axis.weight[static_cast<size_t>(x * axis.taps + k)];
+      }
+    axis.taps = most;
+    axis.index.resize(static_cast<size_t>(out * most));
+    axis.weight.resize(axis.index.size());
+  }
+  finish_axis(&axis);
+  return axis;
+}
+
+// Where rows of a result go: through the finish, if there is one.
+class Output {
+ public:
+  Output(const Picture& dst, const Finish* finish, int64_t channels) : dst_(dst), finish_(finish) {
+    if (finish_ == nullptr) return;
+    row_.resize(static_cast<size_t>(dst.width * channels));
+    scratch_.resize(static_cast<size_t>(dst.width * 4));
+  }
+  void* row(int64_t y) { return finish_ == nullptr ? dst_.mutable_row<char>(y) : static_cast<void*>(row_.data()); }
+  void done(int64_t y) {
+    if (finish_ != nullptr) finish_row(*finish_, row_.data(), dst_.width, scratch_.data(), dst_.mutable_row<char>(y));
+  }
+
+ private:
+  const Picture& dst_;
+  const Finish* finish_;
+  std::vector<uint8_t> row_, scratch_;
+};
+
+// The rows of the source that have been passed horizontally, of which the next row of the result may need some again.
+template <typename Sum>
+class Rows {
+ public:
+  Rows(int64_t taps, int64_t elements)
+      : elements_(static_cast<size_t>(elements)),
+        memory_(static_cast<size_t>(taps + 1) * elements_),
+        held_(static_cast<size_t>(taps + 1), -1),
+        result_(static_cast<size_t>(taps)) {}
+
+  // Rows at these indices, which do not decrease.
+  template <typename Pass>
+  const Sum* const* get(const int32_t* index, int64_t taps, Pass pass) {
+    for (int64_t k = 0; k < taps; ++k) {
+      size_t slot = held_.size();
+      for (size_t i = 0; i < held_.size(); ++i)
+        if (held_[i] == index[k]) slot = i;
+      if (slot == held_.size()) {
+        // One that none of these taps needs.
+        for (size_t i = 0; i < held_.size(); ++i)
+          if (std::find(index, index + taps, held_[i]) == index + taps) slot = i;
+        held_[slot] = index[k];
+        pass(index[k], memory_.data() + slot * elements_);
+      }
+      result_[static_cast<size_t>(k)] = memory_.data() + slot * elements_;
+    }
+    return result_.data();
+  }
+
+ private:
+  size_t elements_;
+  std::vector<Sum> memory_;
+  std::vector<int32_t> held_;
+  std::vector<const Sum*> result_;
+};
+
+struct Passes {
+  const Picture& src;
+  const Picture& dst;
+  const Axis& x;
+  const Axis& y;
+  const Finish* finish;
+};
+
+template <typename Sum, typename AcrossFn, typename DownFn, typename W>
+void pass_rows(const Passes& p, const std::vector<W>& x_weight, const std::vector<W>& y_weight, AcrossFn across,
+               DownFn down, int64_t begin, int64_t end) {
+  const int64_t n = p.dst.width * p.src.channels;
+  Rows<Sum> rows(p.y.taps, n);
+  Output output(p.dst, p.finish, p.src.channels);
+  for (int64_t y = begin; y < end; ++y) {
+    const Sum* const* from = rows.get(p.y.at(y), p.y.taps, [&](int64_t row, Sum* to) {
+      across(p.src.row<void>(row), p.x.index.data(), x_weight.data(), p.dst.width, p.x.taps, p.src.channels, to);
+    });
+    down(from, y_weight.data() + y * p.y.taps, p.y.taps, output.row(y), n);
+    output.done(y);
+  }
+}
+
+void linear_rows(const Passes& p, int64_t begin, int64_t end) {
+  const auto across = [](const void* src, const int32_t* offset, const int16_t* weight, int64_t width, int64_t,
+                         int64_t channels, int16_t* dst) {
+    HWY_DYNAMIC_DISPATCH(AcrossTwoBytes)(static_cast<const uint8_t*>(src), offset, weight, width, channels, dst);
+  };
+  const auto down = [](const int16_t* const* rows, const int16_t* weight, int64_t, void* dst, int64_t n) {
+    HWY_DYNAMIC_DISPATCH(DownTwoBytes)(rows[0], rows[1], weight, static_cast<uint8_t*>(dst), n);
+  };
+  pass_rows<int16_t>(p, p.x.fixed, p.y.fixed, across, down, begin, end);
+}
+
+#define MINNOW_PASS(Across, Down, Sum, weights) \
+  pass_rows<Sum>(p, p.x.weights, p.y.weights, HWY_DYNAMIC_DISPATCH(Across), HWY_DYNAMIC_DISPATCH(Down), begin, end)
+
+void pass(const Passes& p, Interpolation how, bool is_area, int64_t begin, int64_t end) {
+  switch (p.src.dtype) {
+    case DType::kU8:
+      if (is_area) return MINNOW_PASS(AcrossU8, DownU8, float, weight);
+      if (how == Interpolation::kLinearExact) return MINNOW_PASS(AcrossBytes, DownBytes, int32_t, fixed);
+      if (p.x.taps == 2) return linear_rows(p, begin, end);
+      return MINNOW_PASS(AcrossBytes, DownBytes, int32_t, fixed);
+    case DType::kU16:
+      return MINNOW_PASS(AcrossU16, DownU16, float, weight);
+    case DType::kI16:
+      return MINNOW_PASS(AcrossI16, DownI16, float, weight);
+    case DType::kF32:
+      return MINNOW_PASS(AcrossF32, DownF32, float, weight);
+    default:
+      return MINNOW_PASS(AcrossF64, DownF64, double, wide);
+  }
+}
+#undef MINNOW_PASS
+
+// dst[x] = src[index[x]], of pixels of `bytes` bytes.
+void pick(const char* src, const int32_t* index, int64_t width, int64_t bytes, char* dst) {
+  switch (bytes) {
+    case 1:
+      for (int64_t x = 0; x < width; ++x) dst[x] = src[index[x]];
+      return;
+    case 3:
+      for (int64_t x = 0; x < width; ++x) std::memcpy(dst + 3 * x, src + 3 * int64_t{index[x]}, 3);
+      return;
+    case 4:
+      for (int64_t x = 0; x < width; ++x) std::memcpy(dst + 4 * x, src + 4 * int64_t{index[x]}, 4);
+      return;
+    default:
+      for (int64_t x = 0; x < width; ++x)
+        std::memcpy(dst + bytes * x, src + bytes * index[x], static_cast<size_t>(bytes));
+  }
+}
+
+std::vector<int32_t> nearest_axis(int64_t in, int64_t out, double scale, bool exact) {
+  std::vector<int32_t> index(static_cast<size_t>(out));
+  const int64_t step = ((in << 16) + out / 2) / out, start = step / 2 - in % 2;
+  for (int64_t x = 0; x < out; ++x) {
+    const int64_t at =
+        exact ? (step * x + start) >> 16 : static_cast<int64_t>(std::floor(static_cast<double>(x) * scale));
+    index[static_cast<size_t>(x)] = static_cast<int32_t>(std::clamp(at, int64_t{0}, in - 1));
+  }
+  return index;
+}
+
+}  // namespace
+
+Status resize_picture(const Picture& src, const Picture& dst, Interpolation how, double scale_x, double scale_y,
+                      const Finish* finish, ThreadPool& pool) {
+  if (how == Interpolation::kNearest || how == Interpolation::kNearestExact) {
+    const bool exact = how == Interpolation::kNearestExact;
+    const std::vector<int32_t> columns = nearest_axis(src.width, dst.width, scale_x, exact);
+    const std::vector<int32_t> rows = nearest_axis(src.height, dst.height, scale_y, exact);
+    return over_rows(pool, dst.height, kRowsPerTask, [&](int64_t begin, int64_t end) {
+      Output output(dst, finish, src.channels);
+      for (int64_t y = begin; y < end; ++y) {
+        pick(src.row<char>(rows[static_cast<size_t>(y)]), columns.data(), dst.width, src.pixel_bytes(),
+             static_cast<char*>(output.row(y)));
+        output.done(y);
+      }
+    });
+  }
+  // As in OpenCV, half the size is the mean of 4 pixels.
+  const bool half = std::fabs(scale_x - 2) < 1e-15 && std::fabs(scale_y - 2) < 1e-15;
+  if (how == Interpolation::kLinear && half) how = Interpolation::kArea;
+  const bool is_area = how == Interpolation::kArea && scale_x >= 1 && scale_y >= 1;
+  Axis x = is_area ? area_axis(src.width, dst.width, scale_x) : interpolating_axis(src.width, dst.width, scale_x, how);
+  const Axis y =
+      is_area ? area_axis(src.height, dst.height, scale_y) : interpolating_axis(src.height, dst.height, scale_y, how);
+  for (int32_t& index : x.index) index *= static_cast<int32_t>(src.channels);
+  const Passes passes{src, dst, x, y, finish};
+  const int64_t grain = std::max<int64_t>(kRowsPerTask, dst.height / (4 * pool.threads()));
+  return over_rows(pool, dst.height, grain,
+                   [&](int64_t begin, int64_t end) { pass(passes, how, is_area, begin, end); });
+}
+
+}  // namespace minnow::vision
+#endif

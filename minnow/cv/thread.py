@@ -1,0 +1,25 @@
+"""How many threads process an image."""
+
+from __future__ import annotations
+
+import os
+
+from minnow.cv import argument
+from minnow.cv.boundary import exported
+
+_threads = 0
+
+
+@exported
+def getNumThreads() -> int:
+    """The number of threads that functions of this package use: at first one for each processor of the process."""
+    return _threads or len(os.sched_getaffinity(0))
+
+
+@exported
+def setNumThreads(nthreads: int) -> None:
+    """Sets the number of threads that functions of this package use: 0 or 1 for the caller's alone, below 0 for one for
+    each processor."""
+    global _threads
+    count = argument.integer(nthreads, "nthreads", most=256)
+    _threads = 0 if count < 0 else max(count, 1)
