@@ -195,7 +195,7 @@ def test_the_core_of_the_kernels_knows_no_device() -> None:
 
 
 def test_the_engine_knows_devices_through_their_backends() -> None:
-    """The CPU's kernels are known to the CPU's backend alone, those of GPUs to theirs. Image processing is no device."""
+    """The CPU's kernels are known to the CPU's backend alone, GPUs' to theirs. Image processing is no device."""
     files = cpp_files("runtime")
     assert files
     known = {
