@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from minnow import errors, expr, nn, numpy
     from minnow.check import Check, check
     from minnow.convert import Report, convert
+    from minnow.interpreter import CVImageProcess, CVMatrix, Interpreter, OpInfo, Tensor, get_model_uuid, version
     from minnow.quantize import quantize
     from minnow.runtime.device_array import DeviceArray
     from minnow.runtime.session import Model, Session, TensorInfo, load
@@ -30,38 +31,55 @@ else:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CVImageProcess",
+    "CVMatrix",
     "Check",
     "DeviceArray",
+    "Interpreter",
     "Model",
+    "OpInfo",
     "Report",
     "Session",
+    "Tensor",
     "TensorInfo",
     "__version__",
     "check",
     "convert",
     "errors",
     "expr",
+    "get_model_uuid",
     "load",
     "nn",
     "numpy",
     "quantize",
     "verify",
+    "version",
 ]
 
 _MODULES = ("errors", "expr", "numpy", "cv", "nn", "optim", "data")
 
+_CONSTANTS = ("Halide_Type_", "Tensor_DimensionType_", "CV_")
+"""What names of constants of `minnow.interpreter` begin with."""
+
 _HOME = {
+    "CVImageProcess": "minnow.interpreter",
+    "CVMatrix": "minnow.interpreter",
     "Check": "minnow.check",
     "DeviceArray": "minnow.runtime.device_array",
+    "Interpreter": "minnow.interpreter",
     "Model": "minnow.runtime.session",
+    "OpInfo": "minnow.interpreter",
     "Report": "minnow.convert",
     "Session": "minnow.runtime.session",
+    "Tensor": "minnow.interpreter",
     "TensorInfo": "minnow.runtime.session",
     "check": "minnow.check",
     "convert": "minnow.convert",
+    "get_model_uuid": "minnow.interpreter",
     "load": "minnow.runtime.session",
     "quantize": "minnow.quantize",
     "verify": "minnow.runtime.verify",
+    "version": "minnow.interpreter",
 }
 
 
@@ -85,9 +103,10 @@ def __getattr__(name: str) -> Any:
 
     if name in _MODULES:
         return importlib.import_module(f"minnow.{name}")
-    if name not in _HOME:
+    home = "minnow.interpreter" if name.startswith(_CONSTANTS) else _HOME.get(name)
+    value = None if home is None else getattr(importlib.import_module(home), name, None)
+    if value is None:
         raise AttributeError(f"module 'minnow' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
     globals()[name] = value  # found without this function the next time
     return value
 

@@ -195,12 +195,12 @@ struct LoadedModel {
   std::shared_ptr<const Model> model;
 };
 
-std::unique_ptr<LoadedModel> load_file(const std::string& path, bool mapped) {
+std::unique_ptr<LoadedModel> load_file(const std::string& path, bool mapped, const std::string& packed) {
   auto loaded = std::make_unique<LoadedModel>();
   Status status;
   {
     nb::gil_scoped_release release;
-    status = load_model(path, &loaded->model, mapped ? FileAccess::kMapped : FileAccess::kCopied);
+    status = load_model(path, &loaded->model, mapped ? FileAccess::kMapped : FileAccess::kCopied, packed);
   }
   raise_if(status, "FormatError");
   return loaded;
@@ -351,7 +351,7 @@ NB_MODULE(_engine, m) {
       .def("node_ops", &node_ops,
            "The ops of all graphs as decoded: name, the op that it becomes where an attribute names one, number of "
            "spatial dimensions where it says them, else 0.");
-  m.def("load_file", &load_file, nb::arg("path"), nb::arg("mapped") = true);
+  m.def("load_file", &load_file, nb::arg("path"), nb::arg("mapped") = true, nb::arg("packed") = "");
   m.def("load_bytes", &load_bytes, nb::arg("bytes"));
   m.def("run_op", &run_op, nb::arg("name"), nb::arg("attrs"), nb::arg("inputs"), nb::arg("n_outputs") = 1,
         nb::arg("threads") = 1, nb::arg("packed") = false, nb::arg("constants") = false, nb::arg("precision") = 0,

@@ -57,18 +57,26 @@ class Model:
             that `mnnconvert convert --prepack` has written for this kind of processor are mapped, too.
         mmap: False: read these files into memory instead. A mapped file that another program cuts off ends the process
             (SIGBUS).
+        packed: the file that `Session.write_packed` writes and where packed weights are looked for; by default the
+            model's path with ".packed" appended.
 
     Raises:
         FormatError: the file cannot be read, or is damaged.
         UnsupportedError: the engine cannot run some of its ops; all of them are listed.
     """
 
-    def __init__(self, model: str | os.PathLike[str] | bytes, *, mmap: bool = True) -> None:
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | bytes,
+        *,
+        mmap: bool = True,
+        packed: str | os.PathLike[str] | None = None,
+    ) -> None:
         if isinstance(model, (bytes, bytearray, memoryview)):
             self._engine = _engine.load_bytes(bytes(model))
         else:
             try:
-                self._engine = _engine.load_file(os.fspath(model), mmap)
+                self._engine = _engine.load_file(os.fspath(model), mmap, os.fspath(packed or ""))
             except FormatError as e:
                 path = os.fspath(model)
                 if os.path.splitext(path)[1] not in (".mnn", "") and not e.hint:
@@ -344,7 +352,8 @@ class Session:
         """Writes the weights that the model's sessions have packed so far to a file, for this kind of processor.
 
         Args:
-            path: the file; by default the model's path with ".packed" appended, where `load` looks for it.
+            path: the file; by default the model's path with ".packed" appended, where `load` looks for it, or what
+                `Model` was given as `packed`.
 
         Raises:
             UsageError: the folder does not exist, or the model was not loaded from a file.

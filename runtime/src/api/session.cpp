@@ -408,7 +408,7 @@ Status Session::write_packed(const std::string& path) {
   if (model_->path.empty())
     return fail(Code::kUsage, "the model was loaded from memory: packed weights belong to a model in a file");
   return guarded([&] {
-    const std::string target = path.empty() ? model_->path + PackedFile::kSuffix : path;
+    const std::string target = path.empty() ? model_->packed_path : path;
     std::vector<PackedFile::Row> rows = model_->store->rows();
     std::vector<DeviceStore::Copy> copies;
     MINNOW_RETURN_IF_ERROR(model_->stores->copy_all(&copies));

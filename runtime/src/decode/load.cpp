@@ -148,8 +148,7 @@ class Loader {
       model_.file_bytes += file->size();
     }
     model_.store = std::make_unique<WeightStore>();
-    if (!model_.path.empty())
-      model_.store->use(PackedFile::open(model_.path + PackedFile::kSuffix, model_.files, access_));
+    if (!model_.path.empty()) model_.store->use(PackedFile::open(model_.packed_path, model_.files, access_));
     return ok();
   }
 
@@ -508,9 +507,9 @@ class Loader {
 // Models in use, by path: loading a file again returns the same model, with its packed weights.
 class LoadedModels {
  public:
-  std::shared_ptr<const Model> find(const std::string& path) {
+  std::shared_ptr<const Model> find(const std::string& path, const std::string& packed) {
     std::lock_guard<std::mutex> lock(mutex_);
-    const auto it = models_.find(path);
+    const auto it = models_.find({path, packed});
     std::shared_ptr<const Model> model = it == models_.end() ? nullptr : it->second.lock();
     if (model == nullptr) return nullptr;
     const auto current = [](const auto& file) { return file->is_current(); };
@@ -519,12 +518,12 @@ class LoadedModels {
   void add(const std::shared_ptr<const Model>& model) {
     std::lock_guard<std::mutex> lock(mutex_);
     for (auto it = models_.begin(); it != models_.end();) it = it->second.expired() ? models_.erase(it) : std::next(it);
-    models_[model->path] = model;
+    models_[{model->path, model->packed_path}] = model;
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<const Model>> models_;
+  std::map<std::pair<std::string, std::string>, std::weak_ptr<const Model>> models_;  // by both paths
 };
 
 LoadedModels& loaded_models() {
@@ -536,11 +535,14 @@ LoadedModels& loaded_models() {
 }  // namespace
 
 // What is copied is not shared with other models of the same file, which may be mapped.
-Status load_model(const std::string& path, std::shared_ptr<const Model>* out, FileAccess access) {
-  if (access == FileAccess::kMapped) *out = loaded_models().find(path);
+Status load_model(const std::string& path, std::shared_ptr<const Model>* out, FileAccess access,
+                  const std::string& packed) {
+  const std::string packed_path = packed.empty() ? path + PackedFile::kSuffix : packed;
+  if (access == FileAccess::kMapped) *out = loaded_models().find(path, packed_path);
   if (*out != nullptr) return ok();
   auto model = std::make_shared<Model>();
   model->path = path;
+  model->packed_path = packed_path;
   std::shared_ptr<const MappedFile> file;
   MINNOW_RETURN_IF_ERROR(MappedFile::open(path, &file, access));
   model->files.push_back(file);

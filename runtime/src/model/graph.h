@@ -74,7 +74,8 @@ struct State {
 };
 
 struct Model {
-  std::string path;  // "" when loaded from memory
+  std::string path;         // "" when loaded from memory
+  std::string packed_path;  // of the file with packed weights, which need not be there
   Graph main;
   std::vector<Graph> graphs;
   std::vector<TensorInfo> inputs, outputs;  // without states
@@ -89,8 +90,10 @@ struct Model {
   std::unique_ptr<BackendStores> stores = std::make_unique<BackendStores>();
 };
 
-// Loads a model from a file or from memory. A companion weights file must be in the folder of `path`.
-Status load_model(const std::string& path, std::shared_ptr<const Model>* out, FileAccess access = FileAccess::kMapped);
+// Loads a model from a file or from memory. A companion weights file must be in the folder of `path`. `packed`: the
+// file with packed weights; "": the one beside the model.
+Status load_model(const std::string& path, std::shared_ptr<const Model>* out, FileAccess access = FileAccess::kMapped,
+                  const std::string& packed = "");
 Status load_model(const void* bytes, size_t size, std::shared_ptr<const Model>* out);
 
 }  // namespace minnow
