@@ -216,8 +216,8 @@ def _of_nv21(table: Array, w: int, h: int) -> Array:
     light = table[:h, :w].astype(np.int32)
     colors = table[h:, : 2 * ((w + 1) // 2)].astype(np.int32) - 128
     v, u = (np.repeat(np.repeat(colors[:, k::2], 2, 0), 2, 1)[:h, :w] for k in (0, 1))
-    parts = (light + ((73 * v) >> 6), light - ((25 * u + 37 * v) >> 6), light + ((130 * u) >> 6))
-    return np.stack(parts, -1).clip(0, 255).astype(np.uint8)
+    parts = (73 * v, -25 * u - 37 * v, 130 * u)
+    return np.stack([(64 * light + part) >> 6 for part in parts], -1).clip(0, 255).astype(np.uint8)
 
 
 def _in_format(image: Array, source: int, target: int) -> Array:

@@ -304,7 +304,7 @@ def _dynamic(net: dict[str, Any], metadata: dict[str, str]) -> bytes:
             pairs[key] = json.dumps(rows, separators=(",", ":"))
         listed = [{"key": k, "s": v} for k, v in sorted(pairs.items())]
         extra = wire.write_nested("Extra", {"type": "Meta", "engine": "MNN", "attr": listed})
-        changed["extraInfo"] = {**net["extraInfo"], "buffer": np.frombuffer(extra, np.uint8)}
+        changed["extraInfo"] = {**net["extraInfo"], "buffer": np.frombuffer(extra, np.int8)}
     return wire.write(changed)
 
 

@@ -79,6 +79,7 @@ def _fits(shape: Sequence[int], slot: Slot, exact: bool) -> bool:
     if len(shape) != len(wanted):
         return False
     if exact or len(wanted) < 3:
-        return all(w < 0 or w == n for w, n in zip(wanted[not exact :], shape[not exact :], strict=True))
+        first = 0 if exact or len(wanted) == 1 else 1  # the number of rows may be another one
+        return all(w < 0 or w == n for w, n in zip(wanted[first:], shape[first:], strict=True))
     channels = shape[-1 if slot.last else 1]
     return slot.channels < 0 or channels == slot.channels
