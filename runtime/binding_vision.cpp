@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "kernels/vision/color.h"
 #include "kernels/vision/filter.h"
@@ -326,6 +327,35 @@ void bilateral(nb::handle source, nb::handle target, int64_t radius, double sigm
   });
 }
 
+// Undoes the filters of rows of a PNG image, each a byte that names the filter and the bytes of pixels. False where a
+// filter is unknown.
+bool unfilter(nb::handle array, int64_t pixel) {
+  const Picture rows = picture_of(array, true);
+  require(rows.dtype == DType::kU8 && rows.channels == 1 && pixel > 0, "wrong rows of a PNG image");
+  const std::vector<uint8_t> zeros(static_cast<size_t>(rows.width), 0);
+  const uint8_t* above = zeros.data();
+  for (int64_t y = 0; y < rows.height; ++y) {
+    uint8_t* row = rows.mutable_row<uint8_t>(y) + 1;
+    const uint8_t filter = row[-1];
+    if (filter > 4) return false;
+    for (int64_t i = 0; i < rows.width - 1; ++i) {
+      const int left = i < pixel ? 0 : row[i - pixel], up = above[i], corner = i < pixel ? 0 : above[i - pixel];
+      int predicted = 0;
+      if (filter == 1) predicted = left;
+      if (filter == 2) predicted = up;
+      if (filter == 3) predicted = (left + up) / 2;
+      if (filter == 4) {
+        const int to_left = std::abs(up - corner), to_up = std::abs(left - corner);
+        const int to_corner = std::abs(left + up - 2 * corner);
+        predicted = to_left <= to_up && to_left <= to_corner ? left : to_up <= to_corner ? up : corner;
+      }
+      row[i] = static_cast<uint8_t>(row[i] + predicted);
+    }
+    above = row;
+  }
+  return true;
+}
+
 }  // namespace
 
 void bind_vision(nb::module_& m) {
@@ -353,6 +383,7 @@ void bind_vision(nb::module_& m) {
         nb::arg("border"), nb::arg("threads"));
   v.def("morph", &morph, nb::arg("src"), nb::arg("dst"), nb::arg("shape"), nb::arg("window"), nb::arg("largest"),
         nb::arg("border"), nb::arg("outside"), nb::arg("threads"));
+  v.def("unfilter", &unfilter, nb::arg("rows"), nb::arg("pixel"));
   v.def("bilateral", &bilateral, nb::arg("src"), nb::arg("dst"), nb::arg("radius"), nb::arg("sigma_color"),
         nb::arg("sigma_space"), nb::arg("border"), nb::arg("threads"));
 }

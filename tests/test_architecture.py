@@ -73,6 +73,7 @@ ALLOWED: dict[str, set[str]] = {
         *("minnow.workflow.metric", "minnow.workflow.rule", "minnow.workflow.result", "minnow.workflow.compare"),
         *("numpy", "ml_dtypes"),
     },
+    "minnow.cv.codec": {"minnow", "numpy", "PIL"},
     "minnow": {"minnow", "numpy", "ml_dtypes", "click", "rich", "onnxruntime", "onnx", "torch"},
 }
 

@@ -20,7 +20,7 @@ else:
     import tomli as tomllib
 
 # Where the name to import is not that of the package to install.
-PACKAGE = {"cv2": "opencv-python-headless", "google": "protobuf"}
+PACKAGE = {"PIL": "pillow", "cv2": "opencv-python-headless", "google": "protobuf"}
 
 
 def package(module: str) -> str:

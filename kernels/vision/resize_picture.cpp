@@ -5,6 +5,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::vision::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 // Horizontal passes: the sum of `taps` neighbors of each pixel, at offsets in elements, with weights. Loops over the
 // channels of a pixel with a constant end are unrolled.
@@ -34,15 +35,45 @@ HWY_INLINE void AcrossTwo(const uint8_t* src, const int32_t* offset, const int16
   }
 }
 
-void AcrossTwoBytes(const uint8_t* src, const int32_t* offset, const int16_t* weight, int64_t width, int64_t channels,
-                    int16_t* dst) {
+#if HWY_ARCH_X86
+// Three or four channels with one product of pairs for each pixel. `row_bytes` may be read, and a row of sums has room
+// for two more. Returns how many pixels are done.
+template <int kChannels>
+HWY_INLINE int64_t AcrossPairs(const uint8_t* src, int64_t row_bytes, const int32_t* offset, const int16_t* weight,
+                               int64_t width, int16_t* dst) {
+  // Each channel of a pixel and the same of the next one, as numbers of 16 bits.
+  const __m128i pairs = kChannels == 3 ? _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1)
+                                       : _mm_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1);
+  int64_t x = 0;
+  for (; x < width && offset[2 * x] + 8 <= row_bytes; ++x) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(src + offset[2 * x]));
+    int32_t both;
+    __builtin_memcpy(&both, weight + 2 * x, 4);
+    const __m128i sums = _mm_madd_epi16(_mm_shuffle_epi8(bytes, pairs), _mm_set1_epi32(both));
+    const __m128i shifted = _mm_srai_epi32(sums, 4);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(dst + kChannels * x), _mm_packs_epi32(shifted, shifted));
+  }
+  return x;
+}
+#else
+template <int kChannels>
+HWY_INLINE int64_t AcrossPairs(const uint8_t*, int64_t, const int32_t*, const int16_t*, int64_t, int16_t*) {
+  return 0;
+}
+#endif
+
+void AcrossTwoBytes(const uint8_t* src, int64_t row_bytes, const int32_t* offset, const int16_t* weight, int64_t width,
+                    int64_t channels, int16_t* dst) {
+  int64_t x = 0;
   switch (channels) {
     case 1:
       return AcrossTwo<1>(src, offset, weight, width, 1, dst);
     case 3:
-      return AcrossTwo<3>(src, offset, weight, width, 3, dst);
+      x = AcrossPairs<3>(src, row_bytes, offset, weight, width, dst);
+      return AcrossTwo<3>(src, offset + 2 * x, weight + 2 * x, width - x, 3, dst + 3 * x);
     case 4:
-      return AcrossTwo<4>(src, offset, weight, width, 4, dst);
+      x = AcrossPairs<4>(src, row_bytes, offset, weight, width, dst);
+      return AcrossTwo<4>(src, offset + 2 * x, weight + 2 * x, width - x, 4, dst + 4 * x);
     default:
       return AcrossTwo<0>(src, offset, weight, width, channels, dst);
   }
@@ -83,9 +114,17 @@ MINNOW_ACROSS(AcrossF64, double, double)
 
 // Vertical passes: the sum of rows with weights, as elements.
 void DownTwoBytes(const int16_t* a, const int16_t* b, const int16_t* weight, uint8_t* dst, int64_t n) {
-  const int32_t u = weight[0], v = weight[1];
-  for (int64_t i = 0; i < n; ++i) {
-    const int32_t sum = (((a[i] * u) >> 16) + ((b[i] * v) >> 16) + 2) >> 2;
+  const hn::ScalableTag<int16_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto u = hn::Set(d, weight[0]), v = hn::Set(d, weight[1]), two = hn::Set(d, int16_t{2});
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto sum = hn::Add(hn::MulHigh(hn::LoadU(d, a + i), u), hn::MulHigh(hn::LoadU(d, b + i), v));
+    hn::StoreU(hn::DemoteTo(bytes, hn::ShiftRight<2>(hn::Add(sum, two))), bytes, dst + i);
+  }
+  for (; i < n; ++i) {
+    const int32_t sum = (((a[i] * weight[0]) >> 16) + ((b[i] * weight[1]) >> 16) + 2) >> 2;
     dst[i] = static_cast<uint8_t>(sum < 255 ? sum : 255);
   }
 }
@@ -273,7 +312,7 @@ template <typename Sum>
 class Rows {
  public:
   Rows(int64_t taps, int64_t elements)
-      : elements_(static_cast<size_t>(elements)),
+      : elements_(static_cast<size_t>(elements) + 2),  // see AcrossPairs
         memory_(static_cast<size_t>(taps + 1) * elements_),
         held_(static_cast<size_t>(taps + 1), -1),
         result_(static_cast<size_t>(taps)) {}
@@ -328,9 +367,11 @@ void pass_rows(const Passes& p, const std::vector<W>& x_weight, const std::vecto
 }
 
 void linear_rows(const Passes& p, int64_t begin, int64_t end) {
-  const auto across = [](const void* src, const int32_t* offset, const int16_t* weight, int64_t width, int64_t,
-                         int64_t channels, int16_t* dst) {
-    HWY_DYNAMIC_DISPATCH(AcrossTwoBytes)(static_cast<const uint8_t*>(src), offset, weight, width, channels, dst);
+  const int64_t row_bytes = p.src.row_elements();
+  const auto across = [row_bytes](const void* src, const int32_t* offset, const int16_t* weight, int64_t width, int64_t,
+                                  int64_t channels, int16_t* dst) {
+    HWY_DYNAMIC_DISPATCH(AcrossTwoBytes)
+    (static_cast<const uint8_t*>(src), row_bytes, offset, weight, width, channels, dst);
   };
   const auto down = [](const int16_t* const* rows, const int16_t* weight, int64_t, void* dst, int64_t n) {
     HWY_DYNAMIC_DISPATCH(DownTwoBytes)(rows[0], rows[1], weight, static_cast<uint8_t*>(dst), n);

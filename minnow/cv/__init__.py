@@ -12,6 +12,7 @@ Functions take numpy arrays and `Var`s, and give `Var`s. Wrong arguments raise `
 from __future__ import annotations
 
 from minnow.cv import constant
+from minnow.cv.codec import haveImageReader, haveImageWriter, imdecode, imencode, imread, imwrite
 from minnow.cv.color import (
     cvtColor,
     cvtColorTwoPlane,
@@ -90,6 +91,12 @@ __all__ = [
     "getRectSubPix",
     "getRotationMatrix2D",
     "getStructuringElement",
+    "haveImageReader",
+    "haveImageWriter",
+    "imdecode",
+    "imencode",
+    "imread",
+    "imwrite",
     "invertAffineTransform",
     "pyrDown",
     "pyrUp",
