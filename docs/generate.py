@@ -498,6 +498,30 @@ def mnn_runtime() -> str:
     )
 
 
+def express() -> str:
+    """The names of the packages that users of MNN know."""
+    from minnow.expr.names import PACKAGES, all_names
+
+    out = []
+    for package in PACKAGES:
+        names = all_names(package)
+        functions = [n for n in names if n.callable]
+        if not names:
+            continue
+        rows = []
+        for name in functions:
+            theirs = f"`MNN.{name.package}.{name.name}`" if name.mnn else ""
+            rows.append([theirs, f"`{name.ours}`", f"`{name.like}`" if name.like else "", name.note])
+        own = sum(not n.mnn for n in functions)
+        count = f"{len(functions)} functions and classes" + (f", {own} of which MNN does not have" if own else "")
+        out.append(f"### minnow.{package}\n\n{count}.\n\n")
+        out.append(_table(["MNN", "Minnow", "corresponds to", "difference from that"], rows))
+        if constants := [f"`{n.name}`" for n in names if not n.callable]:
+            out.append(f"\n{len(constants)} constants: {', '.join(constants)}.\n")
+        out.append("\n")
+    return "".join(out).rstrip("\n") + "\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "ops.md": ops,
     "mnn-runtime.md": mnn_runtime,
@@ -520,6 +544,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/troubleshooting.md": {"exit codes": exit_codes, "environment": environment},
     "docs/configuration.md": {"keys": configuration},
     "docs/mnn.md": {"flags": mnn_flags},
+    "docs/express.md": {"names": express},
 }
 """Parts of pages that are written by hand."""
 

@@ -50,6 +50,15 @@ def number(value: Any, what: str) -> float:
     raise UsageError(f"{what} is {value!r}, not a number")
 
 
+def flag(value: Any, what: str) -> bool:
+    """Yes or no: a bool, a number, or None for no."""
+    if isinstance(value, Var) and value._is_known() and value.size == 1:
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, np.bool_, np.integer)):
+        return bool(value)
+    raise UsageError(f"{what} is {type(value).__name__}, not True or False")
+
+
 def axis_of(value: Any, rank: int, what: str = "axis") -> int:
     """The axis as it is counted from the first one."""
     axis = integer(value, what)
@@ -68,7 +77,10 @@ def axes_of(value: Any, rank: int, what: str = "axis") -> tuple[int, ...]:
 
 def int64s(values: Any) -> Var:
     """Sizes as the operand of an op."""
-    return Var._of(np.asarray(values, np.int64).reshape(-1))
+    try:
+        return Var._of(np.asarray(values, np.int64).reshape(-1))
+    except OverflowError as error:
+        raise UsageError(f"{values} are too large", why=str(error)) from None
 
 
 def shape_operand(shape: Any, what: str = "shape") -> Var:

@@ -19,7 +19,7 @@ from minnow.schema.ir import DType, Graph, TensorType
 Function = Callable[..., Any]
 
 
-@named("expr", like="jax.lax.cond")
+@named("expr", like="jax.lax.cond", mnn=False)
 def cond(pred: Any, then_branch: Function, else_branch: Function) -> Any:
     """The results of one of two functions: of the first if `pred` is not 0.
 
@@ -50,7 +50,7 @@ def cond(pred: Any, then_branch: Function, else_branch: Function) -> Any:
     return made[0] if traces[0].is_single else list(made)
 
 
-@named("expr", like="jax.lax.while_loop")
+@named("expr", like="jax.lax.while_loop", mnn=False)
 def while_loop(cond: Function, body: Function, loop_vars: Any) -> list[Var]:
     """The loop variables after `body` was called on them as long as `cond` of them is not 0.
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.expr.argument import floats, integer, number
+from minnow.expr.argument import flag, floats, integer, number
 from minnow.expr.dtype import Array
 from minnow.expr.names import named
 from minnow.expr.var import Var, as_var
@@ -63,7 +63,7 @@ def detection_post_process(
     own = scores[0, :, background:]
     least, overlap = number(nms_threshold, "nms_threshold"), number(iou_threshold, "iou_threshold")
     rows: list[tuple[float, int, int]] = []
-    if use_regular_nms:
+    if flag(use_regular_nms, "use_regular_nms"):
         limit = integer(detections_per_class, "detections_per_class", 0)
         for c in range(classes):
             rows += [(float(own[i, c]), i, c) for i in _kept(boxes, own[:, c], least, overlap, limit)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from minnow.expr.argument import flag
 from minnow.expr.constant import Backend, PrecisionMode
 from minnow.expr.names import named
 from minnow.expr.setting import SETTINGS
@@ -17,7 +18,7 @@ _PRECISIONS = {PrecisionMode.Low: "low", PrecisionMode.Low_BF16: "low"}
 @named("expr")
 def lazy_eval(lazy: Any) -> None:
     """True: ops make a graph, which is computed when a Var is read. False, the default: each op is computed at once."""
-    SETTINGS.lazy = bool(lazy)
+    SETTINGS.lazy = flag(lazy, "lazy")
 
 
 @named("expr", note="Both modes compute what is read, and keep it until something that it depends on changes.")

@@ -28,7 +28,7 @@ def get_item(x: Var, index: Any) -> Any:
     array = x._value()
     try:
         found = array[_plain(index)]
-    except (IndexError, ValueError, TypeError) as error:
+    except (IndexError, ValueError, TypeError, OverflowError) as error:
         raise UsageError(f"a Var of the shape {x.shape} has no part {_text(index)}", why=str(error)) from None
     if not isinstance(found, np.ndarray):
         return int(found) if found.dtype == _BOOL else found.item()
@@ -55,7 +55,7 @@ def set_item(x: Var, index: Any, value: Any) -> None:
     try:
         with np.errstate(all="ignore"):
             target[place] = given
-    except (IndexError, ValueError, TypeError) as error:
+    except (IndexError, ValueError, TypeError, OverflowError) as error:
         raise UsageError(
             f"{_text(index)} of a Var of the shape {list(old.shape)} cannot be set", why=str(error)
         ) from None
@@ -173,7 +173,7 @@ def _positions(x: Var, index: Any) -> Array:
     shape = type.static_shape
     try:
         return np.asarray(np.arange(int(np.prod(shape))).reshape(shape)[_plain(index)], np.int64)
-    except (IndexError, ValueError, TypeError) as error:
+    except (IndexError, ValueError, TypeError, OverflowError) as error:
         raise UsageError(f"a Var of the shape {x.shape} has no part {_text(index)}", why=str(error)) from None
 
 

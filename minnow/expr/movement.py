@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.expr.argument import axes_of, axis_of, int64s, integer, integers, shape_operand
+from minnow.expr.argument import axes_of, axis_of, flag, int64s, integer, integers, shape_operand
 from minnow.expr.constant import NCHW, NHWC, PadValue_Mode
 from minnow.expr.dtype import promote
 from minnow.expr.elementwise import _boolean
@@ -210,7 +210,7 @@ def clone(x: Any, deepCopy: Any = False) -> Var:
     """A Var with the same elements."""
     var = as_var(x)
     if not SETTINGS.lazy and var._is_known():
-        return Var._of(np.array(var._value()) if deepCopy else var._value(), var.data_format)
+        return Var._of(np.array(var._value()) if flag(deepCopy, "deepCopy") else var._value(), var.data_format)
     return apply("Identity", var)  # type: ignore[no-any-return]
 
 

@@ -43,6 +43,7 @@ class Name:
         like: what it corresponds to, "numpy.add"; "" if it has no counterpart.
         note: how it differs from that, one sentence; "" if it does not.
         callable: it is a function or a class, not a constant.
+        mnn: MNN has it, under the same name.
     """
 
     package: str
@@ -51,6 +52,7 @@ class Name:
     like: str = ""
     note: str = ""
     callable: bool = True
+    mnn: bool = True
 
     @property
     def ours(self) -> str:
@@ -73,25 +75,25 @@ def _add(entry: Name) -> None:
     _names[key] = entry
 
 
-def named(package: str, name: str = "", *, like: str = "", note: str = "") -> Callable[[F], F]:
-    """Decorator: registers a function or class under its own name, or under `name`."""
+def named(package: str, name: str = "", *, like: str = "", note: str = "", mnn: bool = True) -> Callable[[F], F]:
+    """Decorator: registers a function or class under its own name, or under `name`. `mnn`: MNN has it, too."""
 
     def add(value: F) -> F:
-        _add(Name(package, name or value.__name__, value, like, note))
+        _add(Name(package, name or value.__name__, value, like, note, True, mnn))
         return value
 
     return add
 
 
-def also(value: F, package: str, name: str, *, like: str = "", note: str = "") -> F:
+def also(value: F, package: str, name: str, *, like: str = "", note: str = "", mnn: bool = True) -> F:
     """Registers one more name of a function."""
-    _add(Name(package, name, value, like, note))
+    _add(Name(package, name, value, like, note, True, mnn))
     return value
 
 
-def constant(package: str, name: str, value: C, *, like: str = "", note: str = "") -> C:
+def constant(package: str, name: str, value: C, *, like: str = "", note: str = "", mnn: bool = True) -> C:
     """Registers a constant."""
-    _add(Name(package, name, value, like, note, callable=False))
+    _add(Name(package, name, value, like, note, False, mnn))
     return value
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.expr.argument import floats, int64s, integer, integers, number
+from minnow.expr.argument import flag, floats, int64s, integer, integers, number
 from minnow.expr.constant import (
     BILINEAR,
     NC4HW4,
@@ -239,9 +239,9 @@ def normalize(x: Any, acrossSpatial: Any, channelShared: Any, eps: Any, scale: A
     """
     var = as_image(x)
     image = _image(var)
-    axes = [1, 2, 3] if acrossSpatial else [1]
+    axes = [1, 2, 3] if flag(acrossSpatial, "acrossSpatial") else [1]
     total = reduce_sum(square(image), axes, True)
-    factors = floats(scale, "scale", 1 if channelShared else image.shape[1])
+    factors = floats(scale, "scale", 1 if flag(channelShared, "channelShared") else image.shape[1])
     small = Var._of(np.asarray(number(eps, "eps"), image._dtype()))
     normal = divide(image, sqrt(add(total, small)))
     return convert(multiply(normal, Var._of(factors.reshape(1, -1, 1, 1))), var.data_format)
@@ -253,7 +253,10 @@ def matmul(a: Any, b: Any, transposeA: Any = False, transposeB: Any = False) -> 
     v, w = common_type(as_var(a), as_var(b))
     if v.ndim < 1 or w.ndim < 1:
         raise UsageError(f"matmul takes matrices, not Vars of the shapes {v.shape} and {w.shape}")
-    flags = {"transpose_a": bool(transposeA) and v.ndim > 1, "transpose_b": bool(transposeB) and w.ndim > 1}
+    flags = {
+        "transpose_a": flag(transposeA, "transposeA") and v.ndim > 1,
+        "transpose_b": flag(transposeB, "transposeB") and w.ndim > 1,
+    }
     return apply("MatMul", v, w, **flags)  # type: ignore[no-any-return]
 
 
@@ -410,7 +413,7 @@ def roi_align(
         output_width=integer(pooled_width, "pooled_width", 1),
         sampling_ratio=integer(sampling_ratio, "sampling_ratio", 0),
         spatial_scale=number(spatial_scale, "spatial_scale"),
-        coordinate_mode="half_pixel" if aligned else "output_half_pixel",
+        coordinate_mode="half_pixel" if flag(aligned, "aligned") else "output_half_pixel",
     )
     return convert(y, var.data_format)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.expr.argument import axes_of, axis_of, int64s, integer
+from minnow.expr.argument import axes_of, axis_of, flag, int64s, integer
 from minnow.expr.dtype import NumpyType
 from minnow.expr.elementwise import _boolean, square, subtract
 from minnow.expr.names import named
@@ -20,8 +20,9 @@ _BOOL = np.dtype(np.bool_)
 
 def reduced(op: str, x: Var, axis: Any, keepdims: Any) -> Var:
     """An op of the family of ReduceSum; no axes: all of them."""
-    axes = None if axis is None or axis == [] or axis == () else axes_of(axis, x.ndim)
-    return apply(op, x, axes=axes, keepdims=bool(keepdims))  # type: ignore[no-any-return]
+    is_all = axis is None or (isinstance(axis, (list, tuple)) and not axis)
+    axes = None if is_all else axes_of(axis, x.ndim)
+    return apply(op, x, axes=axes, keepdims=flag(keepdims, "keepdims"))  # type: ignore[no-any-return]
 
 
 def widened(x: Any) -> Var:
@@ -123,7 +124,7 @@ def moments(x: Any, axes: Any = (2, 3), shift: Any = None, keep_dims: Any = True
     var = as_var(x)
     mean = reduce_mean(var, axes, True)
     variance = reduce_mean(square(subtract(var, mean)), axes, True)
-    if keep_dims:
+    if flag(keep_dims, "keep_dims"):
         return [mean, variance]
     dropped = axes_of(axes, var.ndim, "axes")
     return [apply("Squeeze", v, axes=dropped) for v in (mean, variance)]
@@ -137,8 +138,8 @@ def sort(x: Any, axis: Any = -1, arg: Any = False, descend: Any = False) -> Var:
         var = var._cast(_I32)
     place = axis_of(axis, var.ndim)
     k = int64s([var.shape[place]])
-    values, indices = apply("TopK", var, k, axis=place, largest=bool(descend), n_outputs=2)
-    return indices._cast(_I32) if arg else values  # type: ignore[no-any-return]
+    values, indices = apply("TopK", var, k, axis=place, largest=flag(descend, "descend"), n_outputs=2)
+    return indices._cast(_I32) if flag(arg, "arg") else values  # type: ignore[no-any-return]
 
 
 @named("expr", like="torch.bincount", note="Elements outside of the limits are left out; the counts are floats.")

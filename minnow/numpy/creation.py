@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.expr.argument import integers
+from minnow.expr.argument import flag, integers
 from minnow.expr.casting import cast_array
 from minnow.expr.dtype import dtype as dtypes
 from minnow.expr.dtype import to_array, wanted
@@ -22,17 +22,17 @@ _FLOAT_DEFAULT = "The default type is float, not double."
 
 pi = constant("numpy", "pi", np.pi, like="numpy.pi")
 inf = constant("numpy", "inf", np.inf, like="numpy.inf")
-nan = constant("numpy", "nan", np.nan, like="numpy.nan")
-e = constant("numpy", "e", np.e, like="numpy.e")
+nan = constant("numpy", "nan", np.nan, like="numpy.nan", mnn=False)
+e = constant("numpy", "e", np.e, like="numpy.e", mnn=False)
 newaxis = constant("numpy", "newaxis", None, like="numpy.newaxis")
 float32 = constant("numpy", "float32", dtypes.float, like="numpy.float32")
 float64 = constant("numpy", "float64", dtypes.double, like="numpy.float64")
 int32 = constant("numpy", "int32", dtypes.int, like="numpy.int32")
 int64 = constant("numpy", "int64", dtypes.int64, like="numpy.int64")
-int8 = constant("numpy", "int8", dtypes.int8, like="numpy.int8")
+int8 = constant("numpy", "int8", dtypes.int8, like="numpy.int8", mnn=False)
 uint8 = constant("numpy", "uint8", dtypes.uint8, like="numpy.uint8")
-dtype = also(dtypes, "numpy", "dtype", like="numpy.dtype")
-ndarray = also(Var, "numpy", "ndarray", like="numpy.ndarray")
+dtype = also(dtypes, "numpy", "dtype", like="numpy.dtype", mnn=False)
+ndarray = also(Var, "numpy", "ndarray", like="numpy.ndarray", mnn=False)
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:
@@ -231,7 +231,7 @@ def linspace(
 ) -> Any:
     """`num` numbers at equal distances."""
     arguments = {"num": num, "endpoint": endpoint, "axis": axis}
-    if retstep:
+    if flag(retstep, "retstep"):
         return call("linspace", np.linspace, (start, stop), {**arguments, "retstep": True})
     return _typed("linspace", np.linspace, (start, stop), arguments, dtype)
 
@@ -273,7 +273,7 @@ def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = dtypes.float) -> Var:
 @named("numpy", like="numpy.indices")
 def indices(dimensions: Any, dtype: Any = dtypes.int, sparse: Any = False) -> Any:
     """For each element of a shape, its index along each axis."""
-    return call("indices", np.indices, (_sizes(dimensions), wanted(dtype), bool(sparse)), {})
+    return call("indices", np.indices, (_sizes(dimensions), wanted(dtype), flag(sparse, "sparse")), {})
 
 
 @named("numpy", like="numpy.fromfunction", note=_FLOAT_DEFAULT)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from minnow.expr import elementwise as expr
+from minnow.expr.argument import integer
 from minnow.expr.casting import cast
 from minnow.expr.dtype import wanted
 from minnow.expr.movement import select
@@ -20,8 +21,8 @@ _F32 = np.dtype(np.float32)
 _INT_QUOTIENT = "Quotients of integers are integers, rounded towards 0, as scripts for MNN expect."
 
 
-def _own(name: str, function: Any, note: str = "") -> Any:
-    return also(function, "numpy", name, like=f"numpy.{name}", note=note)
+def _own(name: str, function: Any, note: str = "", mnn: bool = True) -> Any:
+    return also(function, "numpy", name, like=f"numpy.{name}", note=note, mnn=mnn)
 
 
 add = _own("add", expr.add)
@@ -46,7 +47,7 @@ bitwise_and = _own("bitwise_and", expr.bitwise_and)
 bitwise_or = _own("bitwise_or", expr.bitwise_or)
 bitwise_xor = _own("bitwise_xor", expr.bitwise_xor)
 invert = _own("invert", expr.invert, "Of a comparison, it is the opposite.")
-logical_or = _own("logical_or", expr.logical_or)
+logical_or = _own("logical_or", expr.logical_or, mnn=False)
 negative = _own("negative", expr.negative)
 abs = _own("abs", expr.abs)
 absolute = _own("absolute", expr.abs)
@@ -90,10 +91,10 @@ rint = _unary("rint", "Round", np.rint)
 @named("numpy", like="numpy.round")
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     """The nearest number with so many decimals; halves go to the even one."""
-    var = as_var(a)
-    if decimals == 0 and out is None and var.ndim:
+    var, digits = as_var(a), integer(decimals, "decimals")
+    if digits == 0 and out is None and var.ndim:
         return var if var._dtype().kind in "iub" else rint(var)
-    return call("round", np.round, (a, decimals), {"out": out})
+    return call("round", np.round, (a, digits), {"out": out})
 
 
 round_ = also(round, "numpy", "round_", like="numpy.round")
@@ -168,12 +169,12 @@ gcd = host("gcd")
 lcm = host("lcm")
 left_shift = host("left_shift")
 right_shift = host("right_shift")
-isnan = host("isnan")
-isinf = host("isinf")
-isfinite = host("isfinite")
-logical_and = host("logical_and", masks=True)
-logical_not = host("logical_not", masks=True)
-logical_xor = host("logical_xor", masks=True)
+isnan = host("isnan", mnn=False)
+isinf = host("isinf", mnn=False)
+isfinite = host("isfinite", mnn=False)
+logical_and = host("logical_and", masks=True, mnn=False)
+logical_not = host("logical_not", masks=True, mnn=False)
+logical_xor = host("logical_xor", masks=True, mnn=False)
 real_if_close = host("real_if_close")
 unwrap = host("unwrap")
 

@@ -98,17 +98,25 @@ def into(out: Any, result: Any) -> Any:
 
 
 def host(
-    name: str, function: Function | None = None, *, like: str = "", note: str = "", masks: bool = False
+    name: str,
+    function: Function | None = None,
+    *,
+    like: str = "",
+    note: str = "",
+    masks: bool = False,
+    mnn: bool = True,
 ) -> Function:
-    """Registers a name of numpy whose function is numpy's, or `function`, computed at once."""
+    """Registers a name of numpy whose function is numpy's, or `function`, computed at once.
+
+    Args:
+        masks: it takes comparisons as booleans, not as ints.
+        like, note, mnn: as for `named`.
+    """
     inner = function or getattr(np, name)
 
     def compute(*args: Any, **kwargs: Any) -> Any:
         return call(name, inner, args, kwargs, masks)
 
     compute.__name__ = compute.__qualname__ = name
-    first = (inner.__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ")
-    compute.__doc__ = (
-        f"`numpy.{name}`, computed at once, of Vars and of all that numpy takes." if not function else first
-    )
-    return named("numpy", name, like=like or f"numpy.{name}", note=note)(compute)
+    compute.__doc__ = f"`numpy.{name}` of Vars, and of all else that numpy takes, computed at once."
+    return named("numpy", name, like=like or f"numpy.{name}", note=note, mnn=mnn)(compute)

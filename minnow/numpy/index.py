@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.expr.argument import flag
 from minnow.expr.movement import as_vars
 from minnow.expr.names import named
 from minnow.expr.var import Var, as_var
@@ -23,15 +24,15 @@ unique = host("unique")
 partition = host("partition")
 argpartition = host("argpartition")
 lexsort = host("lexsort")
-allclose = host("allclose")
-isclose = host("isclose")
-isin = host("isin")
+allclose = host("allclose", mnn=False)
+isclose = host("isclose", mnn=False)
+isin = host("isin", mnn=False)
 
 
 @named("numpy", like="numpy.array_equal")
 def array_equal(a1: Any, a2: Any, equal_nan: Any = False) -> bool:
     """Whether two Vars have the same shape and elements."""
-    return bool(call("array_equal", np.array_equal, (as_var(a1), as_var(a2), bool(equal_nan)), {}))
+    return bool(call("array_equal", np.array_equal, (as_var(a1), as_var(a2), flag(equal_nan, "equal_nan")), {}))
 
 
 @named("numpy", like="numpy.array_equiv")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.expr.argument import flag
 from minnow.expr.names import named
 from minnow.expr.var import Var
 from minnow.schema.errors import UsageError
@@ -37,7 +38,7 @@ def _computed(name: str, function: Any, *operands: Any, **kwargs: Any) -> Any:
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
     """The norm of a vector or a matrix."""
     places = tuple(axis) if isinstance(axis, list) else axis
-    return _computed("norm", np.linalg.norm, x, ord=ord, axis=places, keepdims=bool(keepdims))
+    return _computed("norm", np.linalg.norm, x, ord=ord, axis=places, keepdims=flag(keepdims, "keepdims"))
 
 
 @named("numpy.linalg", like="numpy.linalg.solve")
@@ -49,7 +50,11 @@ def solve(a: Any, b: Any) -> Any:
 @named("numpy.linalg", like="numpy.linalg.svd")
 def svd(a: Any, full_matrices: Any = True, compute_uv: Any = True, hermitian: Any = False) -> Any:
     """Matrices u and vt, and singular values w, for which a = u @ diag(w) @ vt: (u, w, vt), or w alone."""
-    flags = {"full_matrices": bool(full_matrices), "compute_uv": bool(compute_uv), "hermitian": bool(hermitian)}
+    flags = {
+        "full_matrices": flag(full_matrices, "full_matrices"),
+        "compute_uv": flag(compute_uv, "compute_uv"),
+        "hermitian": flag(hermitian, "hermitian"),
+    }
     return _computed("svd", lambda m: _plain(_svd(m, **flags)), a)
 
 
@@ -57,13 +62,13 @@ def _plain(made: Any) -> Any:
     return tuple(made) if isinstance(made, tuple) else made
 
 
-@named("numpy.linalg", like="numpy.linalg.inv")
+@named("numpy.linalg", like="numpy.linalg.inv", mnn=False)
 def inv(a: Any) -> Any:
     """The inverse of a matrix."""
     return _computed("inv", np.linalg.inv, a)
 
 
-@named("numpy.linalg", like="numpy.linalg.det")
+@named("numpy.linalg", like="numpy.linalg.det", mnn=False)
 def det(a: Any) -> Any:
     """The determinant of a matrix."""
     return _computed("det", np.linalg.det, a)

@@ -16,7 +16,9 @@ from minnow.schema.errors import UsageError
 _state = {"generator": np.random.default_rng()}
 
 
-@named("numpy.random", like="numpy.random.seed", note="The numbers are not those that numpy gives for a seed.")
+@named(
+    "numpy.random", like="numpy.random.seed", note="The numbers are not those that numpy gives for a seed.", mnn=False
+)
 def seed(seed: Any = None) -> None:
     """Makes the numbers that follow the same in each run of a program."""
     _state["generator"] = np.random.default_rng(None if seed is None else integer(seed, "seed", 0))

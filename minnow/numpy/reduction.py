@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from minnow.expr import reduction as expr
+from minnow.expr.argument import flag
 from minnow.expr.elementwise import sqrt, square, subtract
 from minnow.expr.movement import reshape
 from minnow.expr.names import also, named
@@ -25,8 +26,10 @@ def in_graph(x: Any) -> bool:
 
 def _reduced(name: str, function: Any, of: Any, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
     if in_graph(a) and out is None:
-        return of(a, () if axis is None else axis, bool(keepdims))
-    return call(name, function, (a,), {"axis": _axis(axis), "keepdims": bool(keepdims), "out": out}, masks=True)
+        return of(a, () if axis is None else axis, flag(keepdims, "keepdims"))
+    return call(
+        name, function, (a,), {"axis": _axis(axis), "keepdims": flag(keepdims, "keepdims"), "out": out}, masks=True
+    )
 
 
 def _axis(axis: Any) -> Any:
@@ -84,8 +87,8 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any 
     """The mean squared difference from the mean; `ddof` is subtracted from the number of elements."""
     if in_graph(a) and out is None and ddof == 0:
         axes = () if axis is None else axis
-        return expr.reduce_mean(square(subtract(a, expr.reduce_mean(a, axes, True))), axes, bool(keepdims))
-    arguments = {"axis": _axis(axis), "out": out, "ddof": ddof, "keepdims": bool(keepdims)}
+        return expr.reduce_mean(square(subtract(a, expr.reduce_mean(a, axes, True))), axes, flag(keepdims, "keepdims"))
+    arguments = {"axis": _axis(axis), "out": out, "ddof": ddof, "keepdims": flag(keepdims, "keepdims")}
     return call("var", np.var, (a,), arguments)
 
 
@@ -94,7 +97,7 @@ def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any 
     """The square root of `var`."""
     if in_graph(a) and out is None and ddof == 0:
         return sqrt(var(a, axis, None, None, 0, keepdims))
-    arguments = {"axis": _axis(axis), "out": out, "ddof": ddof, "keepdims": bool(keepdims)}
+    arguments = {"axis": _axis(axis), "out": out, "ddof": ddof, "keepdims": flag(keepdims, "keepdims")}
     return call("std", np.std, (a,), arguments)
 
 
@@ -121,7 +124,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
     """The largest element minus the smallest one."""
     if in_graph(a):
         return subtract(max(a, axis, None, keepdims), min(a, axis, None, keepdims))
-    return call("ptp", np.ptp, (a, _axis(axis)), {"out": out, "keepdims": bool(keepdims)})
+    return call("ptp", np.ptp, (a, _axis(axis)), {"out": out, "keepdims": flag(keepdims, "keepdims")})
 
 
 @named("numpy", like="numpy.cumsum", note="The default axis is 0. " + _SUM_NOTE)
@@ -165,7 +168,7 @@ def msort(a: Any) -> Any:
 @named("numpy", like="numpy.average")
 def average(a: Any, axis: Any = None, weights: Any = None, returned: Any = False) -> Any:
     """The mean, with weights."""
-    return call("average", np.average, (a, axis), {"weights": weights, "returned": bool(returned)})
+    return call("average", np.average, (a, axis), {"weights": weights, "returned": flag(returned, "returned")})
 
 
 def _quantile(name: str, function: Any) -> Any:
@@ -179,7 +182,12 @@ def _quantile(name: str, function: Any) -> Any:
         keepdims: Any = False,
         method: Any = None,
     ) -> Any:
-        arguments = {"axis": _axis(axis), "keepdims": bool(keepdims), "method": method or interpolation, "out": out}
+        arguments = {
+            "axis": _axis(axis),
+            "keepdims": flag(keepdims, "keepdims"),
+            "method": interpolation if method is None else method,
+            "out": out,
+        }
         return call(name, function, (a, q), arguments)
 
     compute.__name__ = compute.__qualname__ = name
@@ -196,13 +204,19 @@ nanquantile = _quantile("nanquantile", np.nanquantile)
 @named("numpy", like="numpy.median")
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, keepdims: Any = False) -> Any:
     """The middle element, or the mean of the two middle ones."""
-    return call("median", np.median, (a,), {"axis": _axis(axis), "out": out, "keepdims": bool(keepdims)})
+    return call("median", np.median, (a,), {"axis": _axis(axis), "out": out, "keepdims": flag(keepdims, "keepdims")})
 
 
 @named("numpy", like="numpy.count_nonzero")
 def count_nonzero(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """How many elements are not 0."""
-    return call("count_nonzero", np.count_nonzero, (a,), {"axis": _axis(axis), "keepdims": bool(keepdims)}, masks=True)
+    return call(
+        "count_nonzero",
+        np.count_nonzero,
+        (a,),
+        {"axis": _axis(axis), "keepdims": flag(keepdims, "keepdims")},
+        masks=True,
+    )
 
 
 @named("numpy", like="numpy.histogram")
@@ -210,7 +224,12 @@ def histogram(
     a: Any, bins: Any = 10, range: Any = None, normed: Any = None, weights: Any = None, density: Any = None
 ) -> Any:
     """How many elements are in each of the bins, and the edges of these."""
-    return call("histogram", np.histogram, (a, bins, range), {"weights": weights, "density": density or normed})
+    return call(
+        "histogram",
+        np.histogram,
+        (a, bins, range),
+        {"weights": weights, "density": density if density is not None else normed},
+    )
 
 
 nanmedian = host("nanmedian")
