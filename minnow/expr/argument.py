@@ -20,6 +20,8 @@ def integer(value: Any, what: str, least: int | None = None) -> int:
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         if least is not None and value < least:
             raise UsageError(f"{what} is {int(value)}, which is less than {least}")
+        if not -(2**63) <= int(value) < 2**63:
+            raise UsageError(f"{what} is {int(value)}, which does not fit 64 bits")
         return int(value)
     raise UsageError(f"{what} is {value!r}, not a whole number")
 

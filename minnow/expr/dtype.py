@@ -147,7 +147,8 @@ def to_array(value: Any, to: NumpyType | None = None) -> Array:
     """
     kind = type(value)
     if kind is float:
-        return np.asarray(value, _F32 if to is None else to)
+        with np.errstate(over="ignore"):
+            return converted(np.asarray(value, np.float64), _F32 if to is None else to)
     if kind is int and to is None:
         return _of_ints(np.asarray(value), value)
     if kind is not np.ndarray:

@@ -18,6 +18,7 @@ from minnow.expr.setting import SETTINGS
 from minnow.expr.var import Var, as_var
 from minnow.schema.errors import UsageError
 
+_MOST_PARTS = 1 << 20
 _I32, _I64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
@@ -118,7 +119,7 @@ def split(x: Any, size_splits: Any, axis: Any) -> list[Var]:
     whole = var.shape[place]
     if isinstance(size_splits, (int, np.integer)):
         count = integer(size_splits, "size_splits", 1)
-        if whole % count:
+        if whole % count or count > _MOST_PARTS:
             raise UsageError(f"{whole} elements cannot be split into {count} equal parts")
         sizes = [whole // count] * count
     else:

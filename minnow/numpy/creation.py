@@ -315,6 +315,8 @@ def fromiter(iter: Any, dtype: Any, count: Any = -1) -> Var:
 @named("numpy", like="numpy.fromstring", note=_FLOAT_DEFAULT)
 def fromstring(string: Any, dtype: Any = dtypes.float, count: Any = -1, sep: str = "") -> Var:
     """The numbers in a text, with `sep` between them; without, the elements in bytes."""
+    if not isinstance(sep, str) or not isinstance(string, (str, bytes)):
+        raise UsageError("fromstring takes a text, and a text between the numbers")
     if sep == "":
         raw = string.encode("latin1") if isinstance(string, str) else string
         return frombuffer(raw, dtype, count)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minnow.expr import movement as expr
-from minnow.expr.argument import axes_of, axis_of, integers
+from minnow.expr.argument import axes_of, axis_of, integer, integers
 from minnow.expr.names import also, named
 from minnow.expr.neural import matmul as _matmul
 from minnow.expr.operation import apply
@@ -255,7 +255,7 @@ def _atleast(rank: int, function: Any, arys: Any) -> Any:
 def tril(m: Any, k: Any = 0) -> Any:
     """The matrix without what is above diagonal k."""
     if in_graph(m):
-        return apply("Trilu", m, Var._of(np.asarray(k, np.int64)), upper=False)
+        return apply("Trilu", m, Var._of(np.asarray(integer(k, "k"), np.int64)), upper=False)
     return call("tril", np.tril, (m, k), {})
 
 
@@ -263,7 +263,7 @@ def tril(m: Any, k: Any = 0) -> Any:
 def triu(m: Any, k: Any = 0) -> Any:
     """The matrix without what is below diagonal k."""
     if in_graph(m):
-        return apply("Trilu", m, Var._of(np.asarray(k, np.int64)), upper=True)
+        return apply("Trilu", m, Var._of(np.asarray(integer(k, "k"), np.int64)), upper=True)
     return call("triu", np.triu, (m, k), {})
 
 
