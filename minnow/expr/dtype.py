@@ -174,6 +174,19 @@ def to_array(value: Any, to: NumpyType | None = None) -> Array:
     return converted(array, own_type(array.dtype))
 
 
+def exact_array(value: Any, to: NumpyType) -> Array:
+    """`to_array`, where numbers that a type of integers does not have are refused."""
+    if to.kind not in "iu":
+        return to_array(value, to)
+    array = to_array(value)
+    made = converted(array, to)
+    if array.dtype != to and array.size and not np.array_equal(made.astype(array.dtype), array):
+        raise UsageError(
+            f"the numbers do not fit a Var of {public(to)}", hint="array.astype(...) rounds them or wraps around"
+        )
+    return made
+
+
 def _of_ints(array: Array, value: Any) -> Array:
     """Python's ints: in 32 bits if all of them fit, else in 64."""
     if array.dtype != _I64:

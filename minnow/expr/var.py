@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minnow.expr.constant import NCHW, Format, data_format
-from minnow.expr.dtype import Array, NumpyType, converted, dtype, public, to_array, wanted
+from minnow.expr.dtype import Array, NumpyType, converted, dtype, exact_array, public, to_array, wanted
 from minnow.expr.names import named
 from minnow.expr.operation import Clock, Operation, apply, ordered
 from minnow.expr.operators import Methods, Operators
@@ -323,9 +323,7 @@ class Var(Operators, Methods):
         if self._operation is not None:
             raise UsageError(f"a result of {self.op_type} cannot be written", hint="write the placeholder behind it")
         kind = self._dtype()
-        given = to_array(data, None if kind == _BOOL else kind)
-        if kind.kind in "iu" and isinstance(data, np.ndarray) and data.dtype.kind == "f":
-            raise UsageError(f"floats cannot be written to a Var of {self.dtype}", hint="array.astype(...)")
+        given = exact_array(data, _I32 if kind == _BOOL else kind)
         shape = self._array.shape if self._array is not None else self._type().shape or ()
         if self._declared is not None and not self._declared.is_static:
             shape = self._matched(given.shape)
@@ -544,11 +542,7 @@ def const(data: Any, shape: Sequence[int] | None = None, format: Format = NCHW, 
         if len(bytes(data)) % of.itemsize:
             raise UsageError(f"{len(bytes(data))} bytes are no whole number of elements of {public(of)}")
         data = np.frombuffer(bytes(data), of)
-    if isinstance(data, np.ndarray) and data.dtype.kind == "f" and of.kind in "iu" and data.size:
-        with np.errstate(all="ignore"):
-            if not np.array_equal(data.astype(of), data):
-                raise UsageError(f"floats do not fit a Var of {public(of)}", hint="array.astype(...) rounds them")
-    array = np.array(to_array(data, of), order="C")
+    array = np.array(exact_array(data, of), order="C")
     if shape is not None:
         dims = _dims(shape, None)
         known = TensorType(DType.of(of), dims)
