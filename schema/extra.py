@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _CONTRIBUTORS = "dev"  # the extra with everything, for those who work on Minnow
-_PACKAGES = {"cv2": "opencv-python-headless"}  # what to import -> what to install, where they differ
+_PACKAGES = {"PIL": "pillow", "cv2": "opencv-python-headless"}  # what to import -> what to install, where they differ
 
 
 def install(module: str) -> str:

@@ -42,6 +42,7 @@ from minnow.cv.filter import converted
 from minnow.cv.geometry import resize, without_one
 from minnow.output import written
 from minnow.schema.errors import FormatError, UnsupportedError, UsageError
+from minnow.schema.extra import install
 
 _FORMATS = ("JPEG", "PNG", "BMP", "WEBP")
 _SUFFIXES = {
@@ -64,7 +65,7 @@ def _pillow() -> Any:
         import PIL.Image
     except ImportError as error:
         raise UnsupportedError(
-            "image files need the package Pillow, which is not installed", hint="pip install minnow[cv]"
+            "image files need the package Pillow, which is not installed", hint=install("PIL")
         ) from error
     return PIL.Image
 

@@ -172,4 +172,4 @@ def test_without_pillow() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "UnsupportedError" in done.stderr, done.stderr
-    assert "pip install minnow[cv]" in done.stderr
+    assert "pip install 'minnow[cv]'" in done.stderr
