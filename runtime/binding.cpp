@@ -11,6 +11,7 @@
 
 #include "kernels/core/activation.h"
 #include "runtime/binding_array.h"
+#include "runtime/binding_picture.h"
 #include "runtime/binding_run.h"
 #include "runtime/binding_vision.h"
 #include "runtime/src/backend/cpu.h"
@@ -440,4 +441,6 @@ NB_MODULE(_engine, m) {
   bind_vision(m);
   m.def("isa", [] { return std::string(cpu_instruction_set()); });
   m.def("pack_width", [] { return Cpu::instance().channel_block(); });
+  bind_drawing(m);
+  bind_contours(m);
 }

@@ -12,12 +12,41 @@ Functions take numpy arrays and `Var`s, and give `Var`s. Wrong arguments raise `
 from __future__ import annotations
 
 from minnow.cv import constant
+from minnow.cv.arithmetic import (
+    addWeighted,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    copyTo,
+    flip,
+    hconcat,
+    mean,
+    merge,
+    normalize,
+    solve,
+    split,
+    vconcat,
+)
+from minnow.cv.calibration import (
+    solvePnP,
+)
 from minnow.cv.codec import haveImageReader, haveImageWriter, imdecode, imencode, imread, imwrite
 from minnow.cv.color import (
     cvtColor,
     cvtColorTwoPlane,
 )
 from minnow.cv.constant import *  # noqa: F403
+from minnow.cv.contour import (
+    drawContours,
+    findContours,
+)
+from minnow.cv.drawing import (
+    arrowedLine,
+    circle,
+    fillPoly,
+    line,
+    rectangle,
+)
 from minnow.cv.filter import (
     GaussianBlur,
     Laplacian,
@@ -40,6 +69,9 @@ from minnow.cv.geometry import (
     warpAffine,
     warpPerspective,
 )
+from minnow.cv.histogram import (
+    calcHist,
+)
 from minnow.cv.kernel import (
     getDerivKernels,
     getGaborKernel,
@@ -52,9 +84,25 @@ from minnow.cv.morphology import (
     pyrDown,
     pyrUp,
 )
+from minnow.cv.rotation import (
+    Rodrigues,
+)
+from minnow.cv.structure import (
+    boundingRect,
+    boxPoints,
+    connectedComponentsWithStats,
+    contourArea,
+    convexHull,
+    minAreaRect,
+)
 from minnow.cv.thread import (
     getNumThreads,
     setNumThreads,
+)
+from minnow.cv.threshold import (
+    adaptiveThreshold,
+    blendLinear,
+    threshold,
 )
 from minnow.cv.transform import (
     getAffineTransform,
@@ -71,17 +119,37 @@ for _name, _value in vars(constant).items():
 __all__ = [
     "GaussianBlur",
     "Laplacian",
+    "Rodrigues",
     "Scharr",
     "Sobel",
+    "adaptiveThreshold",
+    "addWeighted",
+    "arrowedLine",
     "bilateralFilter",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "blendLinear",
     "blur",
+    "boundingRect",
     "boxFilter",
+    "boxPoints",
+    "calcHist",
+    "circle",
+    "connectedComponentsWithStats",
+    "contourArea",
     "convertMaps",
+    "convexHull",
+    "copyTo",
     "cvtColor",
     "cvtColorTwoPlane",
     "dilate",
+    "drawContours",
     "erode",
+    "fillPoly",
     "filter2D",
+    "findContours",
+    "flip",
     "getAffineTransform",
     "getDerivKernels",
     "getGaborKernel",
@@ -93,20 +161,32 @@ __all__ = [
     "getStructuringElement",
     "haveImageReader",
     "haveImageWriter",
+    "hconcat",
     "imdecode",
     "imencode",
     "imread",
     "imwrite",
     "invertAffineTransform",
+    "line",
+    "mean",
+    "merge",
+    "minAreaRect",
+    "normalize",
     "pyrDown",
     "pyrUp",
+    "rectangle",
     "remap",
     "resize",
     "rotate",
     "sepFilter2D",
     "setNumThreads",
+    "solve",
+    "solvePnP",
     "spatialGradient",
+    "split",
     "sqrBoxFilter",
+    "threshold",
+    "vconcat",
     "warpAffine",
     "warpPerspective",
 ]

@@ -1,0 +1,115 @@
+"""Histograms of images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from minnow.cv import argument
+from minnow.cv.arithmetic import mask_of, written
+from minnow.cv.boundary import Array, exported
+from minnow.schema.errors import UsageError
+
+MOST_DIMENSIONS = 32
+
+
+@exported
+def calcHist(
+    images: Sequence[Array],
+    channels: Sequence[int],
+    mask: Array | None,
+    histSize: Sequence[int],
+    ranges: Sequence[float],
+    hist: Array | None = None,
+    accumulate: bool = False,
+) -> Array:
+    """Counts how often values, or combinations of values of several channels, occur.
+
+    Args:
+        images: images of one height, width and type: uint8, uint16 or float32.
+        channels: which channels: those of the first image come first, then those of the second, and so on.
+        mask: where to count: an image of bytes [height, width]; None: everywhere.
+        histSize: the number of bins for each of the channels.
+        ranges: the lower bound (included) and the upper bound (excluded) for each; empty for uint8: 0 and 256.
+        hist: with `accumulate`, counts to add to.
+        accumulate: whether to do that.
+
+    Returns:
+        float32 [bins, 1] for one channel, else an array with a dimension per channel.
+
+    Raises:
+        UsageError: the images do not fit together, or an argument is out of its range.
+    """
+    try:
+        items = list(images)
+    except TypeError:
+        raise UsageError(f"images must be a list of images, not {argument.described(images)}") from None
+    planes: list[npt.NDArray[np.generic]] = []
+    for i, item in enumerate(items):
+        image = argument.image(item, f"images[{i}]", dtypes=("uint8", "uint16", "float32"))
+        if planes and (image.shape[:2] != planes[0].shape or image.dtype != planes[0].dtype):
+            raise UsageError(f"images[{i}] has another shape or type than images[0]")
+        planes.extend(np.moveaxis(image.reshape(*image.shape[:2], -1), 2, 0))
+    if not planes:
+        raise UsageError("images is empty")
+    chosen = [argument.integer(c, "channels") for c in _listed(channels, "channels")]
+    sizes = [argument.integer(s, "histSize", 1, 1 << 24) for s in _listed(histSize, "histSize")]
+    if len(chosen) != len(sizes) or not 1 <= len(sizes) <= MOST_DIMENSIONS:
+        raise UsageError(f"histSize has {len(sizes)} numbers, but channels has {len(chosen)}: one each is needed")
+    for c in chosen:
+        if not 0 <= c < len(planes):
+            raise UsageError(f"channels has {c}, but the images have {len(planes)} channels")
+    bounds = [argument.number(r, "ranges") for r in _listed(ranges, "ranges")]
+    if not bounds and planes[0].dtype == np.uint8:
+        bounds = [0.0, 256.0] * len(chosen)
+    if len(bounds) != 2 * len(chosen):
+        raise UsageError(f"ranges has {len(bounds)} numbers: two for each of {len(chosen)} channels are needed")
+    if math.prod(sizes) > 1 << 28:
+        raise UsageError(f"a histogram of shape {sizes} is too large")
+    counted = None if mask is None else mask_of(mask, planes[0])
+    index = np.zeros(planes[0].shape if counted is None else int(counted.sum()), np.int64)
+    inside = np.ones(index.shape, bool)
+    for c, n, low, high in zip(chosen, sizes, bounds[::2], bounds[1::2], strict=True):
+        if not low < high:
+            raise UsageError(f"ranges has {low} and {high}: the lower bound must be less than the upper one")
+        bins, valid = _bins(planes[c] if counted is None else planes[c][counted], n, low, high)
+        index = index * n + bins
+        inside &= valid
+    counts = np.bincount(index[inside].ravel(), minlength=math.prod(sizes)).reshape(sizes)
+    result = counts.astype(np.float32).reshape(sizes if len(sizes) > 1 else (-1, 1))
+    if accumulate and hist is not None:
+        given = argument.array(hist, "hist")
+        if given.shape != result.shape or given.dtype != np.float32:
+            raise UsageError(f"hist must be float32 {list(result.shape)}, not {given.dtype} {list(given.shape)}")
+        result = given + result
+    return written(result, hist)
+
+
+def _listed(values: Sequence[float], name: str) -> list[float]:
+    try:
+        return list(values)
+    except TypeError:
+        raise UsageError(f"{name} must be a list, not {argument.described(values)}") from None
+
+
+def _bins(
+    values: npt.NDArray[np.generic], n: int, low: float, high: float
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The bin of each value, 0 where it has none; and where it has one."""
+    if values.dtype == np.uint8:
+        table = np.arange(256, dtype=np.float64)
+        bins, valid = _bins_of(table, n, low, high)
+        return bins[values], valid[values]
+    return _bins_of(values.astype(np.float64), n, low, high)
+
+
+def _bins_of(
+    values: npt.NDArray[np.float64], n: int, low: float, high: float
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    scale = n / (high - low)
+    places = np.floor(values * scale - scale * low)
+    valid = (places >= 0) & (places < n)
+    return np.where(valid, places, 0).astype(np.int64), valid

@@ -1,0 +1,257 @@
+"""Thresholds, the same for a whole image or for each neighborhood; and blending of two images."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from minnow.cv import argument
+from minnow.cv.arithmetic import plain_image, saturated, written
+from minnow.cv.boundary import Array, exported
+from minnow.cv.constant import (
+    ADAPTIVE_THRESH_GAUSSIAN_C,
+    ADAPTIVE_THRESH_MEAN_C,
+    THRESH_BINARY,
+    THRESH_BINARY_INV,
+    THRESH_OTSU,
+    THRESH_TOZERO,
+    THRESH_TOZERO_INV,
+    THRESH_TRIANGLE,
+    THRESH_TRUNC,
+)
+from minnow.cv.pair import paired
+from minnow.schema.errors import UsageError
+
+
+@paired(main=1)
+def threshold(src: Array, thresh: float, maxval: float, type: int, dst: Array | None = None) -> tuple[float, Array]:
+    """Compares the elements of an image with a threshold.
+
+    Args:
+        src: uint8, uint16, int16, float32 or float64, of any number of channels.
+        thresh: the threshold; for integer images it is rounded down.
+        maxval: what `THRESH_BINARY` and `THRESH_BINARY_INV` give.
+        type: `THRESH_BINARY` (maxval above, else 0), `THRESH_BINARY_INV` (the reverse), `THRESH_TRUNC` (at most the
+            threshold), `THRESH_TOZERO` (0 up to the threshold) or `THRESH_TOZERO_INV` (0 above). With `THRESH_OTSU`
+            (uint8 and uint16) or `THRESH_TRIANGLE` (uint8) added, the threshold is found from the histogram.
+        dst: an array for the result, or None.
+
+    Returns:
+        (the threshold, the image): a `PairVar`, which is the image alone for all else.
+
+    Raises:
+        UsageError: the image is of another type, or an argument is out of its range.
+    """
+    image = plain_image(src, "src", ("uint8", "uint16", "int16", "float32", "float64"))
+    kind = argument.integer(type, "type")
+    limit, most = argument.number(thresh, "thresh"), argument.number(maxval, "maxval")
+    automatic, kind = kind & ~7, kind & 7
+    if kind not in (THRESH_BINARY, THRESH_BINARY_INV, THRESH_TRUNC, THRESH_TOZERO, THRESH_TOZERO_INV):
+        raise UsageError(f"type is {type}: it must be THRESH_BINARY (0) to THRESH_TOZERO_INV (4)")
+    if automatic not in (0, THRESH_OTSU, THRESH_TRIANGLE):
+        raise UsageError(f"type is {type}: beside a kind it can have THRESH_OTSU (8) or THRESH_TRIANGLE (16)")
+    if automatic:
+        known = ("uint8", "uint16") if automatic == THRESH_OTSU else ("uint8",)
+        argument.image(image, "src", dtypes=known, channels=(1,))
+        counts = np.bincount(image.ravel(), minlength=np.iinfo(image.dtype).max + 1)
+        limit = float(_otsu(counts) if automatic == THRESH_OTSU else _triangle(counts))
+    if image.dtype.kind in "iu":
+        limit, most = math.floor(limit), round(most)
+    return float(limit), written(_compared(image, limit, most, kind), dst)
+
+
+def _compared(image: npt.NDArray[Any], limit: float, most: float, kind: int) -> npt.NDArray[Any]:
+    if image.dtype.kind in "iu":
+        limits = np.iinfo(image.dtype)
+        above = image > limit if limits.min <= limit <= limits.max else np.full(image.shape, limit < limits.min)
+        limit, most = (min(max(v, limits.min), limits.max) for v in (limit, most))
+        bound, top, zero = np.array([limit, most, 0]).astype(image.dtype)
+    else:
+        with np.errstate(over="ignore"):
+            bound, top, zero = np.array([limit, most, 0]).astype(image.dtype)
+        above = image > bound
+    below_and_above = {
+        THRESH_BINARY: (zero, top),
+        THRESH_BINARY_INV: (top, zero),
+        THRESH_TRUNC: (image, bound),
+        THRESH_TOZERO: (zero, image),
+        THRESH_TOZERO_INV: (image, zero),
+    }
+    below, otherwise = below_and_above[kind]
+    result: npt.NDArray[Any] = np.where(above, otherwise, below)
+    return result
+
+
+def _otsu(counts: npt.NDArray[np.int64]) -> int:
+    """The threshold for which the means of both classes differ most: N. Otsu (1979)."""
+    total = int(counts.sum())
+    mean = float(counts @ np.arange(len(counts))) * (1.0 / total)
+    below = weight = best = 0.0
+    found = 0
+    first, last = (int(np.flatnonzero(counts)[k]) for k in (0, -1))
+    for i, count in enumerate(counts[first : last + 1].tolist(), first):
+        share = count * (1.0 / total)
+        below *= weight
+        weight += share
+        rest = 1.0 - weight
+        if min(weight, rest) < np.finfo(np.float32).eps or max(weight, rest) > 1 - np.finfo(np.float32).eps:
+            continue
+        below = (below + i * share) / weight
+        above = (mean - weight * below) / rest
+        variance = weight * rest * (below - above) ** 2
+        if variance > best:
+            best, found = variance, i
+    return found
+
+
+def _triangle(counts: npt.NDArray[np.int64]) -> int:
+    """The bin farthest below the line from the peak to the longer end: G. W. Zack and others (1977)."""
+    n = len(counts)
+    used = np.flatnonzero(counts)
+    left, right = max(int(used[0]) - 1, 0), min(int(used[-1]) + 1, n - 1)
+    if used[-1] == 0:
+        right = 1
+    peak = int(np.argmax(counts))
+    flipped = peak - left < right - peak
+    if flipped:
+        counts, left, peak = counts[::-1], n - 1 - right, n - 1 - peak
+    bins = np.arange(left + 1, peak + 1)
+    found = left
+    if len(bins):
+        distances = float(counts[peak]) * bins + float(left - peak) * counts[left + 1 : peak + 1]
+        if distances.max() > 0:
+            found = int(bins[np.argmax(distances)])
+    found -= 1
+    return n - 1 - found if flipped else found
+
+
+@exported
+def adaptiveThreshold(
+    src: Array,
+    maxValue: float,
+    adaptiveMethod: int,
+    thresholdType: int,
+    blockSize: int,
+    C: float,
+    dst: Array | None = None,
+) -> Array:
+    """Compares each pixel with a mean of its neighborhood, minus a constant.
+
+    Args:
+        src: uint8 [height, width].
+        maxValue: what pixels get that are above, or not above.
+        adaptiveMethod: `ADAPTIVE_THRESH_MEAN_C` or `ADAPTIVE_THRESH_GAUSSIAN_C` (weighted mean).
+        thresholdType: `THRESH_BINARY` or `THRESH_BINARY_INV`.
+        blockSize: width and height of the neighborhood: 3, 5, 7, ...
+        C: subtracted from the mean.
+        dst: an array for the result, or None.
+
+    Raises:
+        UsageError: the image is another one, or an argument is out of its range.
+    """
+    image = argument.image(src, "src", dtypes=("uint8",), channels=(1,))
+    most = argument.number(maxValue, "maxValue")
+    size = argument.integer(blockSize, "blockSize", 3, 32767)
+    if size % 2 == 0:
+        raise UsageError(f"blockSize is {size}: it must be odd")
+    kind = argument.integer(thresholdType, "thresholdType")
+    if kind not in (THRESH_BINARY, THRESH_BINARY_INV):
+        raise UsageError(f"thresholdType is {kind}: it must be THRESH_BINARY (0) or THRESH_BINARY_INV (1)")
+    method = argument.integer(adaptiveMethod, "adaptiveMethod")
+    if method not in (ADAPTIVE_THRESH_MEAN_C, ADAPTIVE_THRESH_GAUSSIAN_C):
+        raise UsageError(
+            f"adaptiveMethod is {method}: it must be ADAPTIVE_THRESH_MEAN_C (0) or ADAPTIVE_THRESH_GAUSSIAN_C (1)"
+        )
+    constant = argument.number(C, "C", -1e9, 1e9)
+    plane = image.reshape(image.shape[:2])
+    means = _box_means(plane, size) if method == ADAPTIVE_THRESH_MEAN_C else _gaussian_means(plane, size)
+    difference = plane.astype(np.int16) - means
+    if kind == THRESH_BINARY:
+        chosen = difference > -math.ceil(constant)
+    else:
+        chosen = difference <= -math.floor(constant)
+    value = 0 if most < 0 else min(round(most), 255)
+    result = np.where(chosen, np.uint8(value), np.uint8(0))
+    return written(result, dst)
+
+
+def _box_means(plane: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.int16]:
+    """Rounded means of squares; beyond the border its pixels repeat."""
+    sums = plane.astype(np.int64)
+    for axis in (0, 1):
+        pad = [(0, 0), (0, 0)]
+        pad[axis] = (size // 2 + 1, size // 2)
+        running = np.cumsum(np.pad(sums, pad, mode="edge"), axis=axis)
+        upper = running[size:] if axis == 0 else running[:, size:]
+        lower = running[:-size] if axis == 0 else running[:, :-size]
+        sums = upper - lower
+    return saturated(sums * (1.0 / (size * size)), np.uint8).astype(np.int16)
+
+
+def _gaussian_means(plane: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.int16]:
+    weights = _gaussian_weights(size)
+    smooth = plane.astype(np.float32)
+    for axis in (1, 0):
+        pad = [(0, 0), (0, 0)]
+        pad[axis] = (size // 2, size // 2)
+        padded = np.pad(smooth, pad, mode="edge")
+        n = smooth.shape[axis]
+        half = size // 2
+        middle = padded[half : half + n] if axis == 0 else padded[:, half : half + n]
+        smooth = middle * weights[half]
+        for k in range(1, half + 1):
+            a, b = slice(half - k, half - k + n), slice(half + k, half + k + n)
+            pair = padded[a] + padded[b] if axis == 0 else padded[:, a] + padded[:, b]
+            smooth += pair * weights[half + k]
+    return saturated(smooth, np.uint8).astype(np.int16)
+
+
+def _gaussian_weights(size: int) -> npt.NDArray[np.float32]:
+    fixed = {
+        3: (0.25, 0.5, 0.25),
+        5: (0.0625, 0.25, 0.375, 0.25, 0.0625),
+        7: (0.03125, 0.109375, 0.21875, 0.28125, 0.21875, 0.109375, 0.03125),
+        9: tuple(w / 256 for w in (4, 13, 30, 51, 60, 51, 30, 13, 4)),
+    }
+    if size in fixed:
+        return np.array(fixed[size], np.float32)
+    sigma = 0.3 * ((size - 1) * 0.5 - 1) + 0.8
+    x = np.arange(size) - (size - 1) / 2
+    weights = np.exp(-(x**2) / (2 * sigma**2))
+    return np.array(weights / weights.sum(), np.float32)
+
+
+@exported
+def blendLinear(src1: Array, src2: Array, weights1: Array, weights2: Array, dst: Array | None = None) -> Array:
+    """The weighted mean of two images: (src1 * weights1 + src2 * weights2) / (weights1 + weights2 + 1e-5).
+
+    Args:
+        src1: uint8 or float32.
+        src2: an image of the same shape and type.
+        weights1: float32 [height, width].
+        weights2: the same.
+        dst: an array for the result, or None.
+
+    Raises:
+        UsageError: the images or weights do not fit together.
+    """
+    a, b = (plain_image(v, n, ("uint8", "float32")) for v, n in ((src1, "src1"), (src2, "src2")))
+    if a.shape != b.shape or a.dtype != b.dtype:
+        raise UsageError(
+            f"src1 and src2 must have one shape and type, not {a.dtype} {list(a.shape)} and {b.dtype} {list(b.shape)}"
+        )
+    given = []
+    for name, value in (("weights1", weights1), ("weights2", weights2)):
+        w = argument.array(value, name)
+        w = w[..., 0] if w.ndim == 3 and w.shape[2] == 1 else w
+        if w.shape != a.shape[:2] or w.dtype != np.float32:
+            raise UsageError(f"{name} must be float32 {list(a.shape[:2])}, not {w.dtype} {list(w.shape)}")
+        given.append(w[..., None] if a.ndim == 3 else w)
+    first, second = given
+    with np.errstate(all="ignore"):
+        blended = (a * first + b * second) / (first + second + np.float32(1e-5))
+    result = saturated(blended, a.dtype)
+    return written(result, dst)
