@@ -23,6 +23,8 @@ RUN_BY = {
     **{f"embed/{name}.cpp": "tests/test_embedding.py" for name in ("camera", "watch", "stream", "sessions")},
     "plugin/plugin.cpp": "tests/runtime/backend/test_plugins.py",
     "quantize/photos.py": "tests/test_examples.py",
+    "train/digits.py": "tests/optim/test_training.py",
+    "train/finetune.py": "tests/optim/test_training.py",
     "quantize/table.py": "tests/test_examples.py",
 }
 """What runs each example, itself run by `.ci/run`."""

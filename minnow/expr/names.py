@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -110,6 +111,7 @@ def all_names(package: str = "") -> list[Name]:
     """All names, or those of one package and its parts, in order of package and name; imports the packages."""
     for one in PACKAGES:
         if importlib.util.find_spec(f"minnow.{one}") is not None:
-            importlib.import_module(f"minnow.{one}")
+            for module in pkgutil.iter_modules(importlib.import_module(f"minnow.{one}").__path__):
+                importlib.import_module(f"minnow.{one}.{module.name}")  # parts are imported when they are used
     chosen = [e for e in _names.values() if not package or e.package == package or e.package.startswith(f"{package}.")]
     return sorted(chosen, key=lambda e: (PACKAGES.index(e.package.partition(".")[0]), e.package, e.name))

@@ -89,7 +89,7 @@ def hinge(predict: Any, onehot_target: Any) -> Var:
     return _mean(apply("Relu", 1.0 - p * t))
 
 
-@named("nn.loss")
+@named("nn.loss", mnn=False)
 def distillation(student: Any, teacher: Any, onehot_target: Any, temperature: float, alpha: float) -> Var:
     """alpha T^2 KL(soft student, soft teacher) + (1 - alpha) cross entropy, of logits.
 

@@ -285,10 +285,10 @@ class ADAM(Optimizer):
         return p - n["rate"] * m / (g.Sqrt(v) + n["eps"]), [m, v]
 
 
-Adam = named("optim", "Adam", like="torch.optim.Adam")(ADAM)
+Adam = named("optim", "Adam", like="torch.optim.Adam", mnn=False)(ADAM)
 
 
-@named("optim", like="torch.optim.AdamW")
+@named("optim", like="torch.optim.AdamW", mnn=False)
 class AdamW(ADAM):
     """Adam whose decay is no part of the gradient: the parameter shrinks by learning_rate * weight_decay of itself.
 

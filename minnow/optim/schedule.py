@@ -47,7 +47,7 @@ def _share(value: Any, what: str) -> float:
     return float(value)
 
 
-@named("optim", like="torch.optim.lr_scheduler.StepLR")
+@named("optim", like="torch.optim.lr_scheduler.StepLR", mnn=False)
 class StepSchedule(Schedule):
     """Multiplies the learning rate with `factor` once in `every` steps."""
 
@@ -59,7 +59,7 @@ class StepSchedule(Schedule):
         return float(self._factor ** (count // self._every))
 
 
-@named("optim", like="torch.optim.lr_scheduler.ExponentialLR")
+@named("optim", like="torch.optim.lr_scheduler.ExponentialLR", mnn=False)
 class ExponentialSchedule(Schedule):
     """Multiplies the learning rate with `factor` in each step."""
 
@@ -71,7 +71,7 @@ class ExponentialSchedule(Schedule):
         return float(self._factor**count)
 
 
-@named("optim", like="torch.optim.lr_scheduler.CosineAnnealingLR")
+@named("optim", like="torch.optim.lr_scheduler.CosineAnnealingLR", mnn=False)
 class CosineSchedule(Schedule):
     """Lets the learning rate rise for `warmup` steps, and then fall along half a cosine to the share `least` of it,
     which it has after `steps` steps."""

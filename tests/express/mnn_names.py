@@ -44,7 +44,13 @@ triu_indices triu_indices_from true_divide trunc uint8 unique unpackbits unravel
 vstack where zeros zeros_like
 """
 
-PARTS = {"numpy.linalg": "norm solve svd", "numpy.random": "rand randint randn random"}
+PARTS = {
+    "numpy.linalg": "norm solve svd",
+    "numpy.random": "rand randint randn random",
+    "nn.loss": "cross_entropy hinge kl mae mse",
+    "optim": "ADAM Grad L1 L1L2 L2 Optimizer Regularization_Method SGD",
+    "data": "DataLoader Dataset",
+}
 
 VAR = """
 all any argmax argmin argpartition argsort astype clip close copy copy_from copy_to_device_ptr data_format dot dtype

@@ -59,21 +59,27 @@ def by_kernel(g, x, dy, shape, strides, ends, dilations, group):
     if any(b or e for b, e in ends):
         begins, finals = [0, 0, *(b for b, _ in ends)], [0, 0, *(e for _, e in ends)]
         x = g.Pad(x, g.ints(*(v for pair in zip(begins, finals, strict=True) for v in pair)))
-    if group == 1 and not any(k > 1 for k in kernel) and not any(s > 1 for s in strides):
+    depthwise = group > 1 and per_group == 1 and o == group
+    x = x if depthwise else channels_first(g, x)
+    if not any(k > 1 for k in kernel) and not any(s > 1 for s in strides):
         taps = [x]
     else:
         taps = [part for _, part in tap_parts(g, x, out, kernel, strides, dilations)]
-    if group > 1 and per_group == 1 and o == group:
+    if depthwise:
         axes = [0, *range(2, x.rank)]
         sums = [g.total(part * dy, axes) for part in taps]
         return g.reshaped(g.Concat(*(g.reshaped(s, c, 1, 1) for s in sums), axis=2), *shape)
-    # All windows as the columns of one matrix for each image, or for each group of an image.
-    k = len(taps)
-    flat = [g.reshaped(part, n, group, per_group, 1, count) for part in taps]
-    columns = g.reshaped(g.Concat(*flat, axis=3) if k > 1 else flat[0], n, group, per_group * k, count)
-    rows = g.reshaped(dy, n, group, o // group, count)
-    made = g.total(g.MatMul(rows, columns, transpose_b=True), [0])
-    return g.reshaped(made, *shape)
+    # All windows of all images as the columns of one matrix, or of one for each group.
+    k, columns = len(taps), n * count
+    flat = [g.reshaped(part, group, per_group, 1, columns) for part in taps]
+    seen = g.reshaped(g.Concat(*flat, axis=2) if k > 1 else flat[0], group, per_group * k, columns)
+    rows = g.reshaped(channels_first(g, dy), group, o // group, columns)
+    return g.reshaped(g.MatMul(rows, seen, transpose_b=True), *shape)
+
+
+def channels_first(g, x):
+    """[N, C, ...] as [C, N, ...]."""
+    return g.Transpose(x, perm=(1, 0, *range(2, x.rank)))
 
 
 def tap_parts(g, x, out, kernel, strides, dilations):

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from minnow.schema.ops import pooling, window
-from minnow.schema.ops.gradient.convolution import transposed
+from minnow.schema.ops.gradient.convolution import tap_parts, transposed
 
 
 @pooling.MaxPool.gradient
 def _(g, x, **attrs):
     """To the element that was taken, the first one of equals."""
+    kernel, pads = attrs["kernel"], attrs["pads"]
+    apart = kernel == attrs["strides"] and not any(pads) and not attrs["auto_pad"] and not attrs["ceil_mode"]
+    if len(g.ys) == 1 and apart and set(attrs["dilations"]) == {1} and 0 not in x.shape:
+        return _first_of_equals(g, x, kernel)
     places = g.ys[1] if len(g.ys) > 1 else g.MaxPool(x, n_outputs=2, **attrs)[1]
     flat = g.Fill(g.ints(int(np.prod(x.shape))), g.term(0.0, x))
     # A window of nothing but padding names the place -1; its gradient goes nowhere.
@@ -18,6 +22,24 @@ def _(g, x, **attrs):
     places = g.Max(places, g.term(np.int64(0)))
     made = g.ScatterElements(flat, g.reshaped(places, -1), g.reshaped(dy, -1), axis=0, reduction="add")
     return g.like(made, x)
+
+
+def _first_of_equals(g, x, kernel):
+    """Where windows do not overlap: each of their elements is the largest one, or not."""
+    n, c, *out = g.dy.shape
+    half = len(kernel)
+    rest, pieces = g.dy, []
+    for _, part in tap_parts(g, x, out, kernel, kernel, (1,) * half):
+        taken = g.Equal(part, g.y)
+        pieces.append(g.reshaped(g.Where(taken, rest, 0.0), n, c, 1, *out))
+        rest = g.Where(taken, 0.0, rest)
+    # [N, C, kernel..., out...] as [N, C, out, kernel, out, kernel, ...].
+    both = g.reshaped(g.Concat(*pieces, axis=2), n, c, *kernel, *out)
+    perm = (0, 1, *(a for i in range(half) for a in (2 + half + i, 2 + i)))
+    within = [o * k for o, k in zip(out, kernel, strict=True)]
+    made = g.reshaped(g.Transpose(both, perm=perm), n, c, *within)
+    ends = [0, 0, 0, 0, *(v for d, w in zip(x.shape[2:], within, strict=True) for v in (0, d - w))]
+    return g.Pad(made, g.ints(*ends)) if any(ends) else made
 
 
 def _back(g, dy, x, kernel, strides, ends, dilations):
