@@ -17,6 +17,43 @@ _DEEPEST = 64
 _GRAPHS = ("cond_graph", "then_graph", "else_graph", "body_graph")
 
 
+def called_by(op: Mapping[str, Any]) -> list[str]:
+    """The names of the subgraphs that an op calls."""
+    main = op.get("main", {})
+    names = [main.get(field) for field in _GRAPHS]
+    names += [a.get("s") for a in main.get("attr", ()) if a.get("type") == "DT_RESOURCE"]
+    return [str(n) for n in names if n]
+
+
+def check_copies(tables: Sequence[Mapping[str, Any]], ops: Sequence[Mapping[str, Any]], most: int) -> None:
+    """Raises UnsupportedError where the ops, and the copies of the subgraphs that they call, are more than `most`.
+
+    Copies of copies multiply: the first ones that are too many would be made only after very many others.
+    """
+    nodes = {str(t.get("name", "")): t.get("nodes", ()) for t in tables}
+    sizes: dict[str, int] = {}
+
+    def size(ops: Sequence[Mapping[str, Any]]) -> int:
+        return len(ops) + sum(sizes.get(name, 0) for op in ops for name in called_by(op))
+
+    waiting = [name for op in ops for name in called_by(op) if name in nodes]
+    begun: set[str] = set()
+    while waiting:
+        name = waiting[-1]
+        if name in sizes:
+            waiting.pop()
+            continue
+        inner = [n for op in nodes[name] for n in called_by(op) if n in nodes and n not in begun]
+        if name not in begun and inner:
+            begun.add(name)  # one that calls itself is an error of another kind
+            waiting += inner
+            continue
+        begun.add(name)
+        sizes[waiting.pop()] = min(size(nodes[name]), most + 1)
+    if size(ops) > most:
+        raise UnsupportedError(f"the subgraphs of the file come to more than {most} nodes")
+
+
 class Called:
     """The subgraphs of a file by name.
 

@@ -16,7 +16,7 @@ from minnow.schema.ir import UNKNOWN, DType, Graph, Model, TensorType, Value
 from minnow.schema.limit import add_stored
 from minnow.schema.mnn import state, wire
 from minnow.schema.mnn.attribute import ENGINE, decode_attributes
-from minnow.schema.mnn.called import Called, as_condition, as_taken, same_results, same_state
+from minnow.schema.mnn.called import Called, as_condition, as_taken, called_by, check_copies, same_results, same_state
 from minnow.schema.mnn.container import closed
 from minnow.schema.mnn.control import decode_conditional, decode_if, decode_loop
 from minnow.schema.mnn.layout import FORMS, Layouts, result_type, turned
@@ -67,6 +67,10 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     subgraphs: dict[str, _Subgraph] = {}
     ops = sum(len(t.get("nodes", [])) for t in net.get("subgraphs", [])) + len(net.get("oplists", []))
     most = _MOST_NODES + _NODES_PER_OP * ops
+    own = net.get("extraInfo", {}).get("minnow")
+    # Of two graphs that compute the same, ours is the one with the integers.
+    tables = net.get("oplists", []) if own is None else own.get("nodes", [])
+    check_copies(net.get("subgraphs", []), tables, most)
     source = str(net.get("sourceType", "CAFFE"))
     last = foreign and source in ("TENSORFLOW", "TFLITE")
     origin = "NHWC" if last else "NCHW"
@@ -104,9 +108,6 @@ def decode(data: wire.Buffer, side_file: Path | None = None) -> Model:
     called = Called(net.get("subgraphs", []), subgraph, subgraphs) if foreign else None
     for table in () if foreign else net.get("subgraphs", []):
         subgraphs[table.get("name", "")] = subgraph(table, {})
-    # Of two graphs that compute the same, ours is the one with the integers.
-    own = net.get("extraInfo", {}).get("minnow")
-    tables = net.get("oplists", []) if own is None else own.get("nodes", [])
     names = _names(net.get("tensorName") if own is None else own.get("tensors"), "the main graph")
     declared = {key: _declared(metadata.pop(key, "[]"), key) for key in ("minnow.inputs", "minnow.outputs")}
     # The shapes of the inputs come first: inference carries their symbols through the graph.
@@ -343,10 +344,7 @@ class _Reader:
         return [made[place] for place in loop.results]
 
     def _count(self, table: Mapping[str, Any]) -> None:
-        main = table.get("main", {})
-        called = [main.get(field) for field in ("then_graph", "else_graph", "cond_graph", "body_graph")]
-        called += [a.get("s") for a in main.get("attr", ()) if a.get("type") == "DT_RESOURCE"]
-        self.size += 1 + sum(self.subgraphs[n].size for n in called if n in self.subgraphs)
+        self.size += 1 + sum(self.subgraphs[n].size for n in called_by(table) if n in self.subgraphs)
         if self.size > self.most:
             raise UnsupportedError(
                 f"the subgraphs of the file come to more than {self.most} nodes", where=f"graph '{self.graph.name}'"

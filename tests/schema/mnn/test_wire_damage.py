@@ -4,6 +4,7 @@ import random
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import flatbuffers
@@ -12,7 +13,7 @@ import pytest
 from engine_oracle import model_of
 
 import minnow
-from minnow.schema.errors import FormatError, MinnowError
+from minnow.schema.errors import FormatError, MinnowError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType
 from minnow.schema.mnn import decode, encode, wire, wire_read, wire_write
 from minnow.schema.ops import Builder
@@ -307,3 +308,13 @@ def test_an_unknown_op_whose_first_input_is_missing() -> None:
     x = graph.add_param(TensorType(DType.I32, (3,)), "x")
     node = Builder(graph).node("Raw", [None, x], raw, 1)
     assert infer_node(node)[0].dtype is DType.I32
+
+
+@pytest.mark.parametrize("name", ["if_bomb_16", "if_bomb_40"])
+def test_branches_of_branches_are_counted_before_they_are_copied(name: str) -> None:
+    """Each of them calls the next one twice: copies of the first levels took seconds before they were too many."""
+    data = (ROOT / "tests" / "hostile" / f"{name}.mnn").read_bytes()
+    start = time.process_time()
+    with pytest.raises(UnsupportedError, match="come to more than"):
+        decode(data)
+    assert time.process_time() - start < 1
