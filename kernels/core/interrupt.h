@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "kernels/core/status.h"
 
@@ -15,8 +16,13 @@ class Interrupt {
  public:
   // Whether the work is to end. What it has computed is not used then.
   virtual bool is_due() noexcept = 0;
+  // The same as an error that says why.
+  virtual Status go_on() = 0;
   // An error where the run may not take so many bytes more.
   virtual Status fits(int64_t bytes) = 0;
+  // The same; otherwise they count until they are given back.
+  virtual Status take(int64_t bytes) = 0;
+  virtual void give_back(int64_t bytes) noexcept = 0;
 
   // That of the work that the calling thread does now; null: its work cannot be ended.
   static Interrupt* current() noexcept;
@@ -31,6 +37,42 @@ inline Status room_for(int64_t bytes) {
   Interrupt* interrupt = Interrupt::current();
   return interrupt == nullptr ? ok() : interrupt->fits(bytes);
 }
+
+// An error if the work of the calling thread is to end: what its loops have made may be half of it then.
+inline Status is_whole() {
+  Interrupt* interrupt = Interrupt::current();
+  return interrupt == nullptr || !interrupt->is_due() ? ok() : interrupt->go_on();
+}
+
+// Memory that a kernel keeps from run to run beside its tensors and workspace, such as tables: it counts for the run of
+// the thread that keeps it, as long as this object exists, which the interrupt outlives.
+class KeptMemory {
+ public:
+  KeptMemory() = default;
+  ~KeptMemory() { clear(); }
+  KeptMemory(KeptMemory&& other) noexcept
+      : interrupt_(std::exchange(other.interrupt_, nullptr)), bytes_(other.bytes_) {}
+  KeptMemory& operator=(KeptMemory&&) = delete;
+
+  // So many bytes in place of those before.
+  Status keep(int64_t bytes) {
+    clear();
+    Interrupt* interrupt = Interrupt::current();
+    if (interrupt == nullptr) return ok();
+    MINNOW_RETURN_IF_ERROR(interrupt->take(bytes));
+    interrupt_ = interrupt;
+    bytes_ = bytes;
+    return ok();
+  }
+  void clear() {
+    if (interrupt_ != nullptr) interrupt_->give_back(bytes_);
+    interrupt_ = nullptr;
+  }
+
+ private:
+  Interrupt* interrupt_ = nullptr;
+  int64_t bytes_ = 0;
+};
 
 // The interrupt of what the calling thread does while this object exists.
 class InterruptScope {

@@ -21,14 +21,16 @@ void Packed::make(const NodeContext& node, std::initializer_list<size_t> inputs,
   if (shared) {
     data_ = node.store->find(key, place, bytes, fill);
   } else {
+    throw_unless(own_bytes_.keep(bytes));
     own_.allocate((bytes + 3) / 4);
     fill(own_.data());
-    data_ = own_.data();
+    throw_unless(is_whole());
     if (node.accelerator != nullptr) {
-      const Status status = node.accelerator->upload(data_, bytes, &uploaded_);
-      if (!status.ok()) throw StatusError(status);
+      throw_unless(node.accelerator->upload(own_.data(), bytes, &uploaded_));
       own_.clear();
       data_ = uploaded_->data();
+    } else {
+      data_ = own_.data();
     }
   }
   key_ = std::move(key);
@@ -37,6 +39,7 @@ void Packed::make(const NodeContext& node, std::initializer_list<size_t> inputs,
 void Packed::clear() {
   data_ = nullptr;
   own_.clear();
+  own_bytes_.clear();
   uploaded_ = nullptr;
 }
 

@@ -9,6 +9,7 @@
 
 #include "kernels/core/accelerator.h"
 #include "kernels/core/float_buffer.h"
+#include "kernels/core/interrupt.h"
 #include "kernels/core/thread_pool.h"
 
 namespace minnow {
@@ -23,7 +24,7 @@ class PackedStore {
   virtual ~PackedStore() = default;
   // `bytes` bytes, aligned to 64, that `fill` has written once for this key; they stay as long as the store. Others who
   // ask for the same key meanwhile wait. `place`: those of lower ones are used earlier. Throws std::bad_alloc
-  // and StatusError.
+  // and StatusError; also where the interrupt of the calling thread has ended `fill`, or has no room for them.
   virtual const void* find(const std::string& key, int64_t place, int64_t bytes, Fill fill) = 0;
   // What a file has for this key, in the host's memory; null where it has nothing of so many bytes.
   virtual const void* in_file(const std::string& key, int64_t bytes) const {
@@ -66,6 +67,7 @@ class Packed {
   std::string key_;
   const void* data_ = nullptr;
   FloatBuffer own_;
+  KeptMemory own_bytes_;
   std::unique_ptr<Memory> uploaded_;  // of an accelerator
 };
 

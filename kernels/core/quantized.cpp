@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "kernels/core/interrupt.h"
+
 namespace minnow {
 
 void QuantizedMatrix::floats(int64_t first, int64_t count, float* to) const {
   constexpr int64_t kPart = 512;
   int8_t code[kPart];
-  for (const int64_t end = first + count; first < end;) {
+  LongLoop loop;
+  for (const int64_t end = first + count; first < end && loop.goes_on(2 * std::min(kPart, block));) {
     const int64_t of = first / block, n = std::min({kPart, end - first, (of + 1) * block - first});
     float scale = 0, offset = 0;
     scales(of, 1, &scale, &offset);

@@ -20,6 +20,10 @@ class StatusError final : public std::exception {
   Status status_;
 };
 
+inline void throw_unless(Status status) {
+  if (!status.ok()) throw StatusError(std::move(status));
+}
+
 template <typename Function>
 Status guarded(Function function) {
   try {

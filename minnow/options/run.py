@@ -26,9 +26,9 @@ class LimitOptions(Options):
     )
     max_memory: int | None = option(
         None,
-        "Memory for intermediate tensors, states and results, without packed weights; by default 512 MiB plus 256 "
-        "times the size of the model and its inputs.",
-        python="In bytes. The default is at most three quarters of the machine's memory.",
+        "Memory for intermediate tensors, states, results, and what the model has in memory: packed weights and "
+        "folded constants; by default 512 MiB plus 256 times the size of the model and its inputs.",
+        python="In bytes. The default is at most the machine's memory, and three quarters of it beside packed weights.",
         least=1,
         unit=1 << 20,
         metavar="MIB",

@@ -176,6 +176,8 @@ def _(a, b, a_zero, b_zero, bias, factor, last, **attrs):
     (total,) = MatMulInteger.infer([a, b, a_zero, b_zero], {}, 1)
     if total.shape is not None and len(total.shape) < 2:
         raise ModelError(f"the product has the shape {total.shape}: it needs two axes or more")
+    if b.shape is not None and len(b.shape) < 2:
+        raise ModelError(f"the right operand has the shape {b.shape}: it needs rows and columns")
     return _result(total, bias, factor, last, -1, **attrs)
 
 

@@ -47,9 +47,10 @@ class ConvBf16 final : public ConvScheme {
   void pack(const float* w, float* packed, ThreadPool*) const override {
     const int64_t taps = s_.kh * s_.kw;
     uint16_t* to = reinterpret_cast<uint16_t*>(packed);
+    LongLoop loop;
     for (int64_t o = 0; o < blocks_ * kBf16Columns; o += kBf16Columns)
       for (int64_t c = 0; c < chunks_ * kBf16Depth; c += kBf16Depth)
-        for (int64_t tap = 0; tap < taps; ++tap)
+        for (int64_t tap = 0; tap < taps && loop.goes_on(kBf16Depth * kBf16Columns); ++tap)
           for (int64_t pair = 0; pair < kBf16Depth / 2; ++pair) {
             alignas(64) float numbers[2 * kBf16Columns];
             for (int64_t i = 0; i < 2 * kBf16Columns; ++i) {

@@ -8,7 +8,9 @@
 #include "kernels/cpu/conv/half_operands.h"
 #include "kernels/cpu/gemm/quantized.h"
 #include "kernels/cpu/norm/scale.h"
+#include "kernels/core/interrupt.h"
 #include "kernels/core/macs.h"
+#include "kernels/core/status_guard.h"
 #include "kernels/cpu/table.h"
 #include "kernels/cpu/machine/packed_layout.h"
 
@@ -194,6 +196,7 @@ class ConvPacked final : public Kernel {
     const QuantizedMatrix* quantized = node.quantized_input(1);
     const float* numbers = w == nullptr || quantized != nullptr ? nullptr : w->as<float>();
     scheme_ = choose_scheme(s, w != nullptr, gated_, numbers, &considered_);
+    MINNOW_RETURN_IF_ERROR(tables_.keep(scheme_->table_bytes()));
     seconds_ = estimate_seconds(work_of(s));
     in_channels_ = s.ic;
     use_ = Use::kFloats;
@@ -214,6 +217,7 @@ class ConvPacked final : public Kernel {
     } else if (quantized != nullptr) {
       weights_.make(node, {1}, packing_of(*scheme_, s.group), 4 * scheme_->packed_floats(), [&](void* to) {
         FloatBuffer floats;
+        throw_unless(room_for(4 * quantized->rows * quantized->columns));
         floats.allocate(quantized->rows * quantized->columns);
         quantized->floats(0, quantized->rows * quantized->columns, floats.data());
         scheme_->pack(floats.data(), static_cast<float*>(to), node.pool);
@@ -316,6 +320,7 @@ class ConvPacked final : public Kernel {
   std::string considered_;
   QuantizedGemm rows_;
   Packed weights_, bias_;
+  KeptMemory tables_;
   Use use_ = Use::kFloats;
   bool constant_bias_ = false, gated_ = false, divided_ = false;
   double seconds_ = 0;

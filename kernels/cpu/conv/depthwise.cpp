@@ -259,8 +259,9 @@ class ConvDepthwise final : public DepthwiseScheme {
   void pack(const float* w, float* packed, ThreadPool*) const override {
     const int64_t taps = s_.kh * s_.kw;
     std::fill(packed, packed + packed_floats(), 0.0f);
+    LongLoop loop;
     for (int64_t o = 0; o < s_.oc; ++o)
-      for (int64_t c = 0; c < s_.icg(); ++c)
+      for (int64_t c = 0; c < s_.icg() && loop.goes_on(taps); ++c)
         for (int64_t k = 0; k < taps; ++k)
           packed[o / pack_ * panel() + (k * s_.icg() + c) * pack_ + o % pack_] = w[(o * s_.icg() + c) * taps + k];
   }

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/core/float_buffer.h"
+#include "kernels/core/interrupt.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/machine/packed_layout.h"
 
@@ -21,6 +22,7 @@ class HalfOperands final : public Kernel {
     for (size_t i = 0; i < own_.size(); ++i) {
       Own& own = own_[i];
       if (!own.half || node.constant[i] == nullptr) continue;
+      MINNOW_RETURN_IF_ERROR(own.memory.keep(stored_bytes(own.tensor.type)));
       own.constant.allocate(ceil_div(stored_bytes(own.tensor.type), 4));
       own.tensor.data = own.constant.data();
       convert(DType::kF16, node.constant[i]->data, own.tensor.type.dtype, own.tensor.data, own.tensor.count());
@@ -32,7 +34,9 @@ class HalfOperands final : public Kernel {
     for (size_t i = 0; i < own_.size(); ++i) {
       if (!own_[i].half) continue;
       if (node.constant[i] == nullptr) *workspace += round_up(stored_bytes(own_[i].tensor.type), 64);
-      if (node.constant[i] != nullptr && !kernel_->reads(static_cast<int>(i))) own_[i].constant.clear();
+      if (node.constant[i] == nullptr || kernel_->reads(static_cast<int>(i))) continue;
+      own_[i].constant.clear();
+      own_[i].memory.clear();
     }
     return ok();
   }
@@ -63,6 +67,7 @@ class HalfOperands final : public Kernel {
     bool half = false, is_constant = false;
     Tensor tensor;  // of the wide type
     FloatBuffer constant;
+    KeptMemory memory;
   };
 
   NodeContext widen(const NodeContext& node) {

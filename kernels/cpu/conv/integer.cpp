@@ -10,6 +10,7 @@
 #include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/quant/requantize.h"
 #include "kernels/core/interrupt.h"
+#include "kernels/core/packed.h"
 #include "kernels/core/rounding.h"
 #include "kernels/core/window.h"
 #include "kernels/cpu/table.h"
@@ -54,14 +55,18 @@ class ConvInteger final : public Kernel {
     if (node.out[0]->count() == 0) return ok();
     unit_ = is_depthwise() ? nullptr : byte_unit();
     planes_ = is_depthwise() ? x[1] : (channels_ + integer_group() - 1) / integer_group() * group_;
-    lay_out();
+    MINNOW_RETURN_IF_ERROR(lay_out());
     const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
     // The blocks of a byte unit are mostly padding where groups have a few channels.
     const bool keeps = 4 * weights_size() <= kLeastBytes + kMostBytes * w.count();
-    if (node.constant[1] != nullptr && zero_known && weights_.empty() && keeps) {
-      std::vector<uint32_t> packed(static_cast<size_t>(weights_size()));
-      pack(*node.constant[1], operand(node.constant, 3), packed.data());
-      weights_ = std::move(packed);  // whole ones only: there may be no memory for packing
+    if (node.constant[1] != nullptr && zero_known && keeps) {
+      const Tensor* zeros = operand(node.constant, 3);
+      const auto fill = [&](void* to) { pack(*node.constant[1], zeros, static_cast<uint32_t*>(to)); };
+      const std::string form = std::string("integer_conv,") + scheme() + "," + std::to_string(group_);
+      zeros != nullptr ? weights_.make(node, {1, 3}, form, 4 * weights_size(), fill)
+                       : weights_.make(node, {1}, form, 4 * weights_size(), fill);
+    } else {
+      weights_.clear();
     }
     image_ = is_depthwise() ? threads_ * (plane_ + kRoom) : in_place() ? 0 : x[0] * planes_ * plane_ + kRoom;
     image_ = whole_lines(image_);
@@ -80,7 +85,7 @@ class ConvInteger final : public Kernel {
     // Nothing is read from a table that is not whole.
     if (kept_.empty() && !make_table(reinterpret_cast<int64_t*>(static_cast<char*>(context.workspace) + table_at_)))
       return;
-    const uint32_t* weights = weights_.data();
+    const uint32_t* weights = weights_.as<uint32_t>();
     if (weights_.empty()) {
       uint32_t* packed = scratch_space + threads_ * scratch();
       pack(*context.in[1], operand(context.in, 3), packed);
@@ -106,13 +111,7 @@ class ConvInteger final : public Kernel {
   }
 
   bool reads(int i) const override { return (i != 1 && i != 3) || weights_.empty(); }
-  [[gnu::cold]] Profile profile() const override {
-    return {is_depthwise()         ? "depthwise"
-            : unit_ != nullptr     ? unit_->name
-            : integer_group() == 4 ? "bytes"
-                                   : "pairs",
-            macs_};
-  }
+  [[gnu::cold]] Profile profile() const override { return {scheme(), macs_}; }
 
  private:
   static constexpr int64_t kRows = 64;             // of sums at a time
@@ -124,6 +123,9 @@ class ConvInteger final : public Kernel {
 
   // Lanes of whole cache lines.
   static int64_t whole_lines(int64_t lanes) { return (lanes + 15) / 16 * 16; }
+  const char* scheme() const {
+    return is_depthwise() ? "depthwise" : unit_ != nullptr ? unit_->name : integer_group() == 4 ? "bytes" : "pairs";
+  }
   bool is_depthwise() const { return channels_ == 1 && group_ > 1; }
   int64_t depth() const { return channels_ * taps_; }
   int64_t steps() const {
@@ -154,7 +156,7 @@ class ConvInteger final : public Kernel {
 
   // A stride takes every so manyth pixel, so the image is cut into as many phases along each axis. In a phase all
   // windows step by 1: what a tap sees is the phase, shifted, whose rows follow each other without a gap.
-  void lay_out() {
+  Status lay_out() {
     int64_t phases = 1;
     for (size_t i = 0; i < 3; ++i) {
       const int64_t kernel = (window_.kernel[i] - 1) * window_.dilation[i] + 1;
@@ -164,14 +166,17 @@ class ConvInteger final : public Kernel {
       phases *= used_[i];
     }
     plane_ = phases * phase_[0] * phase_[1] * phase_[2];
-    kept_.assign(table_size() <= kMostKept ? static_cast<size_t>(table_size()) : 0, 0);
+    const int64_t kept = table_size() <= kMostKept ? table_size() : 0, lines = in_[0] * in_[1];
+    MINNOW_RETURN_IF_ERROR(
+        tables_.keep((kept + (lines <= kMostKept ? lines : 0)) * static_cast<int64_t>(sizeof(int64_t))));
+    kept_.assign(static_cast<size_t>(kept), 0);
     if (!kept_.empty()) make_table(kept_.data());
     // Without strides and padding the image is the only phase.
     whole_ = phases == 1 && phase_ == in_;
     for (size_t i = 0; i < 3; ++i) whole_ = whole_ && window_.begin[i] == 0 && window_.stride[i] == 1;
     lines_.clear();
-    for (int64_t i = 0; in_[0] * in_[1] <= kMostKept && i < in_[0] * in_[1]; ++i)
-      lines_.push_back(place_of_line(i / in_[1], i % in_[1]));
+    for (int64_t i = 0; lines <= kMostKept && i < lines; ++i) lines_.push_back(place_of_line(i / in_[1], i % in_[1]));
+    return ok();
   }
 
   int64_t table_size() const { return taps_ * (is_depthwise() ? 1 : integer_steps(channels_)); }
@@ -282,7 +287,9 @@ class ConvInteger final : public Kernel {
     const uint8_t* from = w.as<uint8_t>();
     const auto zero_of = [&](int64_t o) { return zeros == nullptr ? 0 : byte_at(*zeros, zeros->count() == 1 ? 0 : o); };
     if (is_depthwise()) {
-      for (int64_t i = 0; i < outs_ * taps_; ++i) to[i] = static_cast<uint32_t>(byte_at(w, i) - zero_of(i / taps_));
+      LongLoop loop;
+      for (int64_t i = 0; i < outs_ * taps_ && loop.goes_on(); ++i)
+        to[i] = static_cast<uint32_t>(byte_at(w, i) - zero_of(i / taps_));
       return;
     }
     const int64_t own = integer_steps(channels_), rows = outs_ / group_;
@@ -555,9 +562,10 @@ class ConvInteger final : public Kernel {
   std::array<int64_t, 3> in_{}, out_{}, phase_{}, used_{};
   // Of taps in a phase; of lines of the image in a plane, -1 for unused ones. Longer ones are not kept.
   std::vector<int64_t> kept_, lines_;
+  KeptMemory tables_;               // those two
   const int64_t* table_ = nullptr;  // of taps
   int64_t table_at_ = 0;            // in the workspace, where it is not kept
-  std::vector<uint32_t> weights_;
+  Packed weights_;
   int64_t group_ = 1, channels_ = 0, taps_ = 0, outs_ = 0, macs_ = 0;
   int64_t planes_ = 0, plane_ = 0;  // of lanes, of an image; lanes of one
   bool whole_ = false;

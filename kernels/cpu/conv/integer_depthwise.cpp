@@ -7,6 +7,7 @@
 #include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/quant/requantize.h"
 #include "kernels/core/interrupt.h"
+#include "kernels/core/packed.h"
 #include "kernels/core/window.h"
 
 namespace minnow {
@@ -41,14 +42,21 @@ class DepthwiseBytes final : public Kernel {
     shape_.line = std::max(reach(1), in_[2] + window_.begin[2]);
     shape_.prepare();
     flip_ = flip_for(node.in[0]->dtype, false);
-    if (weights_.empty()) pack(*node.constant[1], operand(node.constant, 3), w[0]);
+    outs_ = w[0];
+    const Tensor* zeros = operand(node.constant, 3);
+    const auto fill = [&](void* to) { pack(*node.constant[1], zeros, static_cast<uint32_t*>(to)); };
+    const std::string form = std::string("byte_windows,") + std::to_string(shape_.kernel[0]);
+    zeros != nullptr ? weights_.make(node, {1, 3}, form, 4 * packed_words(), fill)
+                     : weights_.make(node, {1}, form, 4 * packed_words(), fill);
     *workspace = threads_ * scratch();
     return ok();
   }
 
   void run(const RunContext& context) override {
     const Tensor &x = *context.in[0], *zeros = operand(context.in, 2);
-    const int64_t pixels = shape_.out[0] * shape_.out[1], outs = static_cast<int64_t>(factors_.size());
+    const int64_t pixels = shape_.out[0] * shape_.out[1];
+    const uint32_t *weights = weights_.as<uint32_t>(), *totals = weights + outs_ * words_of_output();
+    const uint32_t* factors = totals + outs_;
     if (context.out[0]->count() == 0) return;
     const int32_t zero = zeros == nullptr ? 0 : byte_at(*zeros, 0);
     const uint8_t padding = static_cast<uint8_t>(zero) ^ flip_;
@@ -75,10 +83,10 @@ class DepthwiseBytes final : public Kernel {
         place(ahead ? i + 1 : i);
         const uint8_t* own = plane + i % planes_at_once() * plane_bytes();
         for (int64_t r = i * rows_; r < (i + 1) * rows_; ++r) {
-          const int64_t o = r % outs;
-          windows.weights = weights_.data() + o * shape_.kernel[0] * shape_.lanes_of_line();
-          windows.factor = factors_[static_cast<size_t>(o)];
-          windows.start = static_cast<int32_t>(0u - static_cast<uint32_t>(shift) * totals_[static_cast<size_t>(o)]);
+          const int64_t o = r % outs_;
+          windows.weights = weights + o * words_of_output();
+          windows.factor = static_cast<int32_t>(factors[o]);
+          windows.start = static_cast<int32_t>(0u - static_cast<uint32_t>(shift) * totals[o]);
           char* to = offset(context.out[0]->data, r * pixels, size);
           if (fused) {
             windows.scale = quantized.scale[o * quantized.factor_step];
@@ -108,6 +116,9 @@ class DepthwiseBytes final : public Kernel {
   [[gnu::cold]] Profile profile() const override { return {"depthwise_windows", macs_}; }
 
  private:
+  // Of the weights of an output; those of all are packed, then the sums and the factors of each.
+  int64_t words_of_output() const { return shape_.kernel[0] * shape_.lanes_of_line(); }
+  int64_t packed_words() const { return outs_ * (words_of_output() + 2); }
   // Read beyond its end as it is, 64 bytes at a time.
   int64_t plane_bytes() const { return (lines_ * shape_.line + 64 * (1 + shape_.stride[1]) + 63) / 64 * 64; }
   int64_t planes_at_once() const { return plane_bytes() <= 4096 ? 2 : 1; }
@@ -124,24 +135,23 @@ class DepthwiseBytes final : public Kernel {
   }
 
   // Weights as signed bytes; what they lack of their difference to the zero point is a factor of the sum of all bytes.
-  void pack(const Tensor& w, const Tensor* zeros, int64_t outs) {
+  void pack(const Tensor& w, const Tensor* zeros, uint32_t* packed) const {
     const int64_t taps = shape_.kernel[0] * shape_.kernel[1], lanes = shape_.lanes_of_line();
-    factors_.resize(static_cast<size_t>(outs));
-    totals_.resize(static_cast<size_t>(outs));
-    // The last that there may be no memory for: whether there are any says whether all is there.
-    weights_.assign(static_cast<size_t>(outs * shape_.kernel[0] * lanes), 0);
-    uint8_t* to = reinterpret_cast<uint8_t*>(weights_.data());
-    for (int64_t o = 0; o < outs; ++o) {
+    uint32_t *totals = packed + outs_ * words_of_output(), *factors = totals + outs_;
+    std::fill(packed, totals, 0u);
+    uint8_t* to = reinterpret_cast<uint8_t*>(packed);
+    LongLoop loop;
+    for (int64_t o = 0; o < outs_ && loop.goes_on(4 * taps); ++o) {
       const int32_t zero = zeros == nullptr ? 0 : byte_at(*zeros, zeros->count() == 1 ? 0 : o);
-      int32_t total = 0;
+      uint32_t total = 0;
       for (int64_t k = 0; k < taps; ++k) {
         const int64_t line = o * shape_.kernel[0] + k / shape_.kernel[1];
         to[line * lanes * 4 + k % shape_.kernel[1]] =
             static_cast<uint8_t>(w.as<uint8_t>()[o * taps + k] ^ flip_for(w.type.dtype, true));
-        total += byte_at(w, o * taps + k) - zero;
+        total += static_cast<uint32_t>(byte_at(w, o * taps + k) - zero);
       }
-      factors_[static_cast<size_t>(o)] = -(zero + shift_for(w.type.dtype, true));
-      totals_[static_cast<size_t>(o)] = static_cast<uint32_t>(total);
+      factors[o] = static_cast<uint32_t>(-(zero + shift_for(w.type.dtype, true)));
+      totals[o] = total;
     }
   }
 
@@ -149,9 +159,8 @@ class DepthwiseBytes final : public Kernel {
   Window window_;
   ByteWindows shape_;
   std::array<int64_t, 3> in_{};
-  std::vector<uint32_t> weights_, totals_;
-  std::vector<int32_t> factors_;
-  int64_t rows_ = 1, planes_ = 0, lines_ = 0, macs_ = 0;
+  Packed weights_;
+  int64_t outs_ = 0, rows_ = 1, planes_ = 0, lines_ = 0, macs_ = 0;
   int threads_ = 1;
   uint8_t flip_ = 0;  // of each byte, to see it as an unsigned one
 };

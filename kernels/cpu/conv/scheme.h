@@ -43,6 +43,7 @@ class ConvScheme {
   // input's size.
   virtual const char* packing() const = 0;
   virtual int64_t packed_floats() const = 0;
+  virtual int64_t table_bytes() const { return 0; }                              // of memory that it keeps
   virtual void pack(const float* w, float* packed, ThreadPool* pool) const = 0;  // the pool may be null
   virtual int64_t workspace_bytes() const = 0;
   virtual void run(const ConvCall& call) const = 0;

@@ -56,6 +56,7 @@ class ConvSparse final : public ConvScheme {
   const char* name() const override { return product_->packing(); }
   const char* packing() const override { return product_->packing(); }
   int64_t packed_floats() const override { return product_->packed_floats(); }
+  int64_t table_bytes() const override { return product_->table_bytes(); }
   void pack(const float* w, float* packed, ThreadPool*) const override {
     product_->pack(weights_of(shape_, w), packed);
   }

@@ -181,6 +181,8 @@ class DeconvPacked final : public Kernel {
     threads_ = std::max(1, node.threads);
     const Tensor* weights = node.constant[1];
     for (size_t i = 0; i < 2; ++i) reached_[i] = reached(i + 1);
+    MINNOW_RETURN_IF_ERROR(
+        tables_.keep(static_cast<int64_t>((reached_[0].size() + reached_[1].size()) * sizeof(DeconvPhase))));
     if (weights == nullptr) {
       weights_.clear();
     } else {
@@ -285,13 +287,14 @@ class DeconvPacked final : public Kernel {
   // [group][phase][output block][input channel block][tap y][tap x][channel in block][output channel in block]
   void pack(const float* w, float* to) const {
     const int64_t groups = depthwise_ ? 1 : group_, ocg = depthwise_ ? oc_ : ocg_;
+    LongLoop loop;
     for (int64_t g = 0; g < groups; ++g)
       for (const DeconvPhase& y : reached_[0])
         for (const DeconvPhase& x : reached_[1])
           for (int64_t b = 0; b < blocks_; ++b)
             for (int64_t first = 0; first < channels(); first += pack_)
               for (int64_t ty = 0; ty < y.taps; ++ty)
-                for (int64_t tx = 0; tx < x.taps; ++tx)
+                for (int64_t tx = 0; tx < x.taps && loop.goes_on(pack_ * pack_); ++tx)
                   for (int64_t c = first; c < std::min(first + pack_, channels()); ++c, to += pack_)
                     for (int64_t l = 0; l < pack_; ++l) {
                       const int64_t o = b * pack_ + l,
@@ -446,6 +449,7 @@ class DeconvPacked final : public Kernel {
   int threads_ = 1;
   bool depthwise_ = false, own_blocks_ = false;
   std::array<std::vector<DeconvPhase>, 2> reached_;  // along both axes
+  KeptMemory tables_;
   Packed weights_;
 };
 

@@ -50,7 +50,7 @@ Status infer_quantized_matmul(InferContext& c) {
   DType to = DType::kI8;
   MINNOW_RETURN_IF_ERROR(infer_sums(c, &sums));
   MINNOW_RETURN_IF_ERROR(infer_requantized(c, 4, sums, -1, &to));
-  if (sums.rank() < 2) return fail(Code::kFormat, "needs matrices, not a vector");
+  if (sums.rank() < 2 || c.shape(1).rank() < 2) return fail(Code::kFormat, "needs matrices, not a vector");
   c.set(0, to, sums);
   return ok();
 }
@@ -89,8 +89,10 @@ class MatMulInteger final : public Kernel {
     } else {
       packed_.clear();
     }
-    offset_.resize(static_cast<size_t>(steps_));
-    for (int64_t i = 0; i < steps_; ++i) offset_[static_cast<size_t>(i)] = i * integer_panel();
+    const int64_t offsets = unit_ == nullptr ? steps_ : 0;
+    MINNOW_RETURN_IF_ERROR(tables_.keep(offsets * static_cast<int64_t>(sizeof(int64_t))));
+    offset_.resize(static_cast<size_t>(offsets));
+    for (int64_t i = 0; i < offsets; ++i) offset_[static_cast<size_t>(i)] = i * integer_panel();
     attrs_ = &node.attrs;
     threads_ = std::max(1, node.threads);
     tile_ = node.in.size() > 5 ? (kRows + 1) * integer_panel() : 0;
@@ -302,7 +304,8 @@ class MatMulInteger final : public Kernel {
   MatMulShape s_;
   int64_t steps_ = 0, tile_ = 0;
   int threads_ = 1;
-  std::vector<int64_t> offset_;
+  std::vector<int64_t> offset_;  // of steps, where no unit is
+  KeptMemory tables_;
   Packed packed_;
 };
 

@@ -506,7 +506,8 @@ void QuantizedGemm::round_row(const float* from, int8_t* codes, float* scale, in
       const float factor = largest > 0 && finite ? 127.0f / largest : 0.0f;
       const bool fits = std::isfinite(factor);
       const int32_t total = HWY_DYNAMIC_DISPATCH(quantized_round)(x, length, fits ? factor : 0.0f, codes);
-      *start = -static_cast<int32_t>(half) * total;
+      // It wraps where NaN has become any integer.
+      *start = static_cast<int32_t>(0u - static_cast<uint32_t>(half) * static_cast<uint32_t>(total));
     }
     if (form_.has_offset) *sums++ = block_sum;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "kernels/core/interrupt.h"
 #include "kernels/core/rounding.h"
@@ -61,19 +62,6 @@ Nonzero count_nonzero(const SparseMatrix& m, int64_t outputs_of_group) {
   return found;
 }
 
-// The distinct distances of taps from the places that the strides reach, and which one a tap has.
-std::vector<int64_t> phases_of(int64_t taps, int64_t stride, int64_t dilation) {
-  std::vector<int64_t> found;
-  for (int64_t t = 0; t < taps && static_cast<int64_t>(found.size()) < stride; ++t)
-    if (std::find(found.begin(), found.end(), t * dilation % stride) == found.end())
-      found.push_back(t * dilation % stride);
-  return found;
-}
-
-int64_t index_of(const std::vector<int64_t>& phases, int64_t phase) {
-  return std::find(phases.begin(), phases.end(), phase) - phases.begin();
-}
-
 }  // namespace
 
 SparseShape SparseShape::of_rows(int64_t rows, int64_t inputs, int64_t outputs, const Activation& activation,
@@ -112,8 +100,8 @@ std::unique_ptr<SparseProduct> SparseProduct::faster_than(double seconds, const 
 SparseProduct::SparseProduct(const SparseShape& shape, int block, int64_t nonzero)
     : shape_(shape), block_(block), pack_(pack_width()), most_vectors_(sparse_vectors(block)) {
   SparseShape& s = shape_;
-  row_phases_ = phases_of(s.kh, s.sh, s.dh);
-  column_phases_ = phases_of(s.kw, s.sw, s.dw);
+  row_phases_ = std::min(s.kh, s.sh / std::gcd(s.sh, s.dh));
+  column_phases_ = std::min(s.kw, s.sw / std::gcd(s.sw, s.dw));
   flat_ = s.kh == 1 && s.kw == 1 && s.sh == 1 && s.sw == 1 && s.top == 0 && s.left == 0 && s.ih == s.oh &&
           s.iw == s.ow && s.in.row == s.iw * s.in.pixel && s.out.row == s.ow * s.out.pixel;
   if (flat_) {
@@ -154,7 +142,7 @@ void SparseProduct::divide() {
   const SparseShape& s = shape_;
   const int64_t icg = of_group(s.ic), images = s.n * s.group;
   const int64_t beside = (s.kw - 1) * s.dw / s.sw, below = (s.kh - 1) * s.dh / s.sh;
-  const int64_t phases = static_cast<int64_t>(row_phases_.size() * column_phases_.size());
+  const int64_t phases = row_phases_ * column_phases_;
   const int64_t wanted = s.threads == 1 ? 1 : ceil_div(4 * s.threads, images);  // pieces of an image
   if (flat_) {
     const int64_t tile = most_vectors_ * pack_;
@@ -183,8 +171,7 @@ void SparseProduct::find(const SparseMatrix& m) {
   const int64_t taps = s.kh * s.kw, ocg = of_group(s.oc);
   for (int64_t k = 0; k < columns(); ++k) {
     const int64_t c = k / taps, y = k % taps / s.kw * s.dh, x = k % s.kw * s.dw;
-    const int64_t phase = index_of(row_phases_, y % s.sh) * static_cast<int64_t>(column_phases_.size()) +
-                          index_of(column_phases_, x % s.sw);
+    const int64_t phase = k % taps / s.kw % row_phases_ * column_phases_ + k % s.kw % column_phases_;
     columns_.push_back(static_cast<uint32_t>(c * plane_ + (phase * plane_rows_ + y / s.sh) * row_ + x / s.sw));
   }
   starts_.push_back(0);
@@ -204,7 +191,8 @@ void SparseProduct::find(const SparseMatrix& m) {
 void SparseProduct::pack(const SparseMatrix& m, float* packed) const {
   const int64_t ocg = of_group(shape_.oc);
   size_t i = 0;
-  for (int64_t block = 0; block + 1 < static_cast<int64_t>(starts_.size()); ++block) {
+  LongLoop loop;
+  for (int64_t block = 0; block + 1 < static_cast<int64_t>(starts_.size()) && loop.goes_on(4 * columns()); ++block) {
     const int64_t first = block / row_blocks() * ocg + block % row_blocks() * block_;
     const int64_t rows = std::min<int64_t>(block_, ocg - block % row_blocks() * block_);
     int64_t k = 0;
@@ -237,16 +225,15 @@ bool SparseProduct::gather(const SparseCall& call, const Piece& p, float* to) co
   for (int64_t c = 0; c < icg && loop.goes_on(plane_); c += pack_) {
     const int64_t lanes = std::min(pack_, icg - c);
     const float* image = call.x + p.image * s.in.image + (p.group * icg + c) / pack_ * s.in.block;
-    for (size_t a = 0; a < row_phases_.size(); ++a)
-      for (size_t b = 0; b < column_phases_.size(); ++b) {
+    for (int64_t a = 0; a < row_phases_; ++a)
+      for (int64_t b = 0; b < column_phases_; ++b) {
         // Of the columns of this phase, those inside the image.
-        const int64_t before = s.left - column_phases_[b], first = p.column_begin * s.sw - before;
+        const int64_t before = s.left - column_phase(b), first = p.column_begin * s.sw - before;
         const int64_t begin = std::clamp<int64_t>(first < 0 ? ceil_div(-first, s.sw) : 0, 0, row_);
         const int64_t end = std::clamp<int64_t>(first < s.iw ? (s.iw - 1 - first) / s.sw + 1 : 0, begin, row_);
         for (int64_t r = 0; r < plane_rows_; ++r) {
-          float* row =
-              to + c * plane_ + ((static_cast<int64_t>(a * column_phases_.size() + b)) * plane_rows_ + r) * row_;
-          const int64_t y = (p.row_begin + r) * s.sh + row_phases_[a] - s.top;
+          float* row = to + c * plane_ + ((a * column_phases_ + b) * plane_rows_ + r) * row_;
+          const int64_t y = (p.row_begin + r) * s.sh + row_phase(a) - s.top;
           const bool inside = y >= 0 && y < s.ih && begin < end;
           const int64_t from = inside ? begin : row_, until = inside ? end : row_;
           for (int64_t l = 0; l < lanes; ++l) {

@@ -59,6 +59,9 @@ class SparseProduct {
 
   const char* packing() const { return block_ == 1 ? "sparse" : "sparse4"; }
   int64_t packed_floats() const { return static_cast<int64_t>(offsets_.size()) * block_; }
+  int64_t table_bytes() const {
+    return 4 * static_cast<int64_t>(starts_.capacity() + offsets_.capacity() + columns_.capacity());
+  }
   void pack(const SparseMatrix& matrix, float* packed) const;
   int64_t workspace_bytes() const { return shape_.threads * worker_floats() * 4; }
   void run(const SparseCall& call) const;
@@ -67,6 +70,8 @@ class SparseProduct {
  private:
   SparseProduct(const SparseShape& shape, int block, int64_t nonzero);
   bool is_small() const { return worker_floats() < kMostFloats; }
+  int64_t row_phase(int64_t tap) const { return tap * shape_.dh % shape_.sh; }
+  int64_t column_phase(int64_t tap) const { return tap * shape_.dw % shape_.sw; }
   void find(const SparseMatrix& matrix);
   void divide();
 
@@ -92,7 +97,9 @@ class SparseProduct {
   bool flat_ = false;  // one row, cut into pieces anywhere
   Work work_;
   int64_t pack_, most_vectors_;
-  std::vector<int64_t> row_phases_, column_phases_;   // of the taps, where strides are more than 1
+  // Of the taps, where strides are more than 1: the distinct distances from the places that the strides reach, which
+  // are those of the first taps, and then come again.
+  int64_t row_phases_ = 1, column_phases_ = 1;
   int64_t band_ = 1, width_ = 1;                      // rows, and columns, of the output of a piece
   int64_t bands_ = 1, parts_ = 1;                     // pieces of an image; parts of the output channels
   int64_t plane_rows_ = 1, row_ = 1, plane_ = 1;      // what a piece reads of a channel, by phases

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/cpu/image/resample.h"
+#include "kernels/core/interrupt.h"
 #include "kernels/core/sort.h"
 #include "kernels/core/region.h"
 #include "kernels/cpu/table.h"
@@ -155,12 +156,9 @@ class ResizeKernel final : public Kernel {
       for (int k = 0; k < grid_.rank; ++k) need += grid_.axis[static_cast<size_t>(k)].out * 8;
       if (constant_) plan_nearest();
     } else {
-      plan_passes();
+      MINNOW_RETURN_IF_ERROR(plan_passes());
       threads_ = std::max(1, node.threads);
       need += threads_ * 2 * buffer_ * static_cast<int64_t>(sizeof(float));
-      // Tables are no part of the workspace, but as large; so the limit of memory holds for those of long axes.
-      constexpr int64_t kLargeTables = 1 << 20;
-      if (table_bytes_ > kLargeTables) need += table_bytes_;
     }
     *workspace = need;
     return ok();
@@ -276,7 +274,7 @@ class ResizeKernel final : public Kernel {
 
   // ---- linear and cubic: passes over float, plane by plane, so that what is between two passes stays in the cache
 
-  void plan_passes() {
+  Status plan_passes() {
     passes_.clear();
     table_bytes_ = 0;
     // Shrinking first makes the others cheaper.
@@ -303,6 +301,7 @@ class ResizeKernel final : public Kernel {
       const ResizeAxis& axis = grid_.axis[static_cast<size_t>(k)];
       const size_t room = static_cast<size_t>(ResizeTable::most_taps(settings_, axis) * axis.out);
       table_bytes_ += static_cast<int64_t>(room * (sizeof(int32_t) + sizeof(float)));
+      MINNOW_RETURN_IF_ERROR(tables_.keep(table_bytes_));
       pass.table.index.reserve(room);
       pass.table.weight.reserve(room);
       if (constant_) pass.table.build(settings_, axis);
@@ -312,6 +311,7 @@ class ResizeKernel final : public Kernel {
       passes_.push_back(std::move(pass));
     }
     buffer_ = (buffer_ + 15) / 16 * 16;
+    return ok();
   }
 
   void interpolate(const RunContext& c, const char* src, char* dst, char* work) {
@@ -382,6 +382,7 @@ class ResizeKernel final : public Kernel {
   std::array<bool, kMaxRank + 1> fixed_{};  // axes of the grid that are not of the op: channel blocks, lanes
   std::vector<Pass> passes_;
   int64_t table_bytes_ = 0;  // of all passes
+  KeptMemory tables_;
   bool constant_ = false;
   bool packed_ = false;
   bool repack_ = false;  // N or C changes: the packed input is computed plain

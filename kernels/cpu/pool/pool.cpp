@@ -181,7 +181,7 @@ Status infer_average_pool(InferContext& c) { return infer_pool(c, true); }
 
 constexpr int64_t kMostColumns = 4096;    // of bytes, on the stack
 constexpr int64_t kColumnsOfSome = 1024;  // as many rows at a time as have so many columns together
-// Longer axes have no table of places, whose memory no limit would count; they are found again in each run.
+// Longer axes have no table of places: they are found again in each run.
 constexpr int64_t kMostPlaces = 1 << 14;
 constexpr int64_t kSomePlaces = 128;  // at once, of such an axis
 
@@ -236,6 +236,9 @@ class Pool final : public Kernel {
     constexpr int64_t kMostTaps = 1 << 30;
     taps_ = 1;
     for (size_t i = 0; i < 3; ++i) taps_ = std::min(kMostTaps, taps_ * (std::min(w_.kernel[i] - 1, in_[i]) + 1));
+    int64_t tables = 0;
+    for (size_t i = 0; i < 3; ++i) tables += out_[i] <= kMostPlaces && planes_ > 0 ? out_[i] : 0;
+    MINNOW_RETURN_IF_ERROR(tables_.keep(tables * static_cast<int64_t>(sizeof(PoolPlace))));
     for (size_t i = 0; i < 3; ++i) {
       places_[i].clear();
       for (int64_t o = 0; o < out_[i] && out_[i] <= kMostPlaces && planes_ > 0; ++o) places_[i].push_back(place(i, o));
@@ -442,6 +445,7 @@ class Pool final : public Kernel {
   Window w_;
   std::array<int64_t, 3> in_{}, out_{};
   std::array<std::vector<PoolPlace>, 3> places_;  // of each output position along an axis; empty for long ones
+  KeptMemory tables_;
   int64_t lanes_ = 1, images_ = 1, channels_ = 0, planes_ = 0, taps_ = 1;
 };
 

@@ -224,7 +224,7 @@ MINNOW_TABLES void sum_lines(const ByteSum& s, const TableSum& tables, const uin
   const double unit = std::ldexp(static_cast<double>(multiplier), -31 - right);
   const auto at = [&](size_t i, int k) { return static_cast<double>(static_cast<int32_t>(table[i][k])) * unit; };
   const auto slope = [&](size_t i) { return (at(i, 255) - at(i, 0)) / 255; };
-  double most = 1 + std::abs(zero);
+  double most = 1 + std::abs(static_cast<double>(zero));
   for (size_t i = 0; i < 2; ++i) most += std::abs(at(i, 0)) + 256 * std::abs(slope(i));
   int fraction = kMostFraction;
   while (fraction >= kLeastFraction && std::ldexp(most, fraction) > 2e9) --fraction;

@@ -60,6 +60,7 @@ ByteGates::ByteGates(int64_t k, int64_t units, int64_t gates)
       width_(integer_panel()),
       panels_(ceil_div(units, width_)) {
   if (unit_ != nullptr) steps_ = byte_steps(*unit_, steps_);
+  if (unit_ != nullptr) return;
   offset_.resize(static_cast<size_t>(steps_));
   for (int64_t i = 0; i < steps_; ++i) offset_[static_cast<size_t>(i)] = i * width_;
 }

@@ -31,6 +31,7 @@ class ByteGates {
   int64_t panels() const { return panels_; }
   int64_t width() const { return width_; }
   int64_t packed_words() const { return gates_ * panels_ * panel_words(); }
+  int64_t table_bytes() const { return static_cast<int64_t>(offset_.size() * sizeof(int64_t)); }
   void pack(const GateWeights& w, uint32_t* to, ThreadPool* pool) const;
 
   // Rows as bytes, with their ranges.
@@ -60,7 +61,7 @@ class ByteGates {
   const ByteUnit* unit_ = nullptr;
   int64_t k_ = 0, units_ = 0, gates_ = 0;
   int64_t steps_ = 0, width_ = 1, panels_ = 0;
-  std::vector<int64_t> offset_;
+  std::vector<int64_t> offset_;  // of steps, where no unit is
 };
 
 // The sums of a row for some columns, and what they become.

@@ -83,6 +83,7 @@ class Recurrent final : public Kernel {
     if (dynamic_) {
       input_bytes_ = ByteGates(features_, hidden_, input_.n / hidden_);
       recurrent_bytes_ = ByteGates(hidden_, hidden_, input_.n / hidden_);
+      MINNOW_RETURN_IF_ERROR(tables_.keep(input_bytes_.table_bytes() + recurrent_bytes_.table_bytes()));
     }
     unit_ = is_double_ ? 1 : dynamic_ ? recurrent_bytes_.width() : pack_width();
     stride_ = round_up(hidden_, unit_);
@@ -569,6 +570,7 @@ class Recurrent final : public Kernel {
   Bf16Gemm input_low_gemm_;
   bool low_ = false, input_low_ = false;  // the weights are bf16
   ByteGates input_bytes_, recurrent_bytes_;
+  KeptMemory tables_;
   int64_t unit_ = 1;      // columns of a block of recurrent weights
   int64_t stride_ = 0;    // of the gates in products with the recurrent weights
   bool streams_ = false;  // so few rows that each weight is read for all of them at once

@@ -53,7 +53,7 @@ class Spectrum : public Kernel {
     if (l.lines == 0) return;
     const int64_t length = by_half(l) ? l.n / 2 : l.n;
     if (fft_ == nullptr || fft_->length() != length) {
-      const Status room = room_for(Fft::table_size(length) * static_cast<int64_t>(sizeof(double)));
+      const Status room = tables_.keep((Fft::table_size(length) + 2 * length) * static_cast<int64_t>(sizeof(double)));
       if (!room.ok()) return c.report(room);
       fft_ = std::make_unique<Fft>(length);
     }
@@ -181,6 +181,7 @@ class Spectrum : public Kernel {
   }
 
   std::unique_ptr<Fft> fft_;
+  KeptMemory tables_;
   std::vector<double> turns_;  // exp(-2 pi i k / n)
 };
 

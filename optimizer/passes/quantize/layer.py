@@ -131,6 +131,9 @@ def _layer(b: Builder, m: Match, factor: Value, last: Value | None, attrs: dict[
     conv, shape = product.op == "ConvInteger", product.output.type.shape
     if shape is None or len(shape) < 2:
         return m.no("the rank is not known, or there are no channels")
+    right = product.input(1).type.shape
+    if not conv and (right is None or len(right) < 2):
+        return m.no("the right operand is a vector, so the last axis is not that of its columns")
     axis = 1 - len(shape) if conv else -1
     bias: Value | None = m.bound.get("bias")
     for v in (bias, factor):

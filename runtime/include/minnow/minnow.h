@@ -101,8 +101,9 @@ typedef struct minnow_options {
   int32_t threads;            /* 0: all that this process may use, which is also the maximum */
   minnow_precision precision; /* 0: MINNOW_HIGH, float32 throughout */
   int64_t timeout_ms; /* milliseconds to create the session, and for each run; 0: no limit. See minnow_set_timeout */
-  /* Bytes for intermediate tensors, states and results, without packed weights. 0: 512 MiB plus 256 times the size of
-   * the model and its inputs, but at most three quarters of the machine's memory. */
+  /* Bytes for intermediate tensors, states, results, and what the sessions of the model share in memory: packed
+   * weights, unless they are mapped from a file. 0: 512 MiB plus 256 times the size of the model and its inputs, but at
+   * most the machine's memory, and three quarters of it beside packed weights. */
   int64_t max_memory;
   int64_t max_rounds; /* iterations of all loops, and branches taken, in one run; 0: 5 million */
   /* NULL or "cpu"; a device such as "cuda" or "cuda:1", beside which the CPU runs what that device cannot; "auto": all

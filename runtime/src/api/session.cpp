@@ -89,7 +89,9 @@ Session::Session(std::shared_ptr<const Model> model, int threads, const SessionO
                 Environment{&devices_, &pool_, options.precision, &watch_, &known_types_, &turn_.observation, &trials_,
                             arena_.get()}),
       parts_(*model_),
-      states_(*model_, &watch_.memory) {}
+      states_(*model_, &watch_.memory) {
+  watch_.memory.set_shared(model_->memory.get());
+}
 
 Status Session::create(std::shared_ptr<const Model> model, const SessionOptions& options, std::unique_ptr<Session>* out,
                        Watch::Poll poll) {
@@ -159,7 +161,11 @@ Status Session::learn_output_types(Watch::Poll poll) {
 }
 
 void Session::begin(int64_t input_bytes, const RunOptions& options) {
-  watch_.memory.set_most(limits_.memory > 0 ? limits_.memory : default_memory(model_->file_bytes + input_bytes));
+  const int64_t given = model_->file_bytes + input_bytes;
+  if (limits_.memory > 0)
+    watch_.memory.set_most(limits_.memory, limits_.memory);
+  else
+    watch_.memory.set_most(default_own_memory(given), default_memory(given));
   const double seconds = options.seconds < 0 ? seconds_.load(std::memory_order_relaxed) : options.seconds;
   watch_.begin(seconds, limits_.rounds, options.poll);
   turn_.observation.observer = options.observer;

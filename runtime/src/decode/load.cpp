@@ -147,7 +147,7 @@ class Loader {
       model_.files.push_back(file);
       model_.file_bytes += file->size();
     }
-    model_.store = std::make_unique<WeightStore>();
+    model_.store = std::make_unique<WeightStore>(model_.memory.get());
     if (!model_.path.empty()) model_.store->use(PackedFile::open(model_.packed_path, model_.files, access_));
     return ok();
   }
@@ -459,8 +459,11 @@ class Loader {
   void number_constants() {
     int64_t next = 0;
     const auto number = [&](const Graph& graph) {
-      for (const Value& value : graph.values)
-        if (value.constant != nullptr && value.constant->id() < 0) value.constant->set_id(next++);
+      for (const Value& value : graph.values) {
+        if (value.constant == nullptr || value.constant->id() >= 0) continue;
+        value.constant->set_id(next++);
+        value.constant->set_account(model_.memory);
+      }
     };
     number(model_.main);
     for (const Graph& graph : model_.graphs) number(graph);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <unordered_map>
 
 #include "runtime/src/decode/decode.h"
 
@@ -149,8 +150,8 @@ Status decode_raster(Decoder& d) {
   MINNOW_RETURN_IF_ERROR(describe(d, d.out(0), &result));
   d.set_format(d.out(0), result.format);
   const auto* list = d.file().described.at(d.out(0))->regions();
-  std::vector<int> origins;  // tensors that are read, each once
-  Ints starts;               // of each in the row of them all
+  std::vector<int> origins;                 // tensors that are read, each once
+  std::unordered_map<int, int64_t> starts;  // of each in the row of them all
   std::vector<Region> regions;
   int64_t row = 0, written = 0;
   for (flatbuffers::uoffset_t r = 0; list != nullptr && r < list->size(); ++r) {
@@ -171,9 +172,8 @@ Status decode_raster(Decoder& d) {
     if (written > 4 * result.count + 1024)
       return fail(Code::kFormat, "it writes %lld elements and more where there are %lld",
                   static_cast<long long>(written), static_cast<long long>(result.count));
-    if (std::find(origins.begin(), origins.end(), region.origin) == origins.end()) {
+    if (starts.emplace(region.origin, row).second) {
       origins.push_back(region.origin);
-      starts.push_back(row);
       row += source.count;
     }
     regions.push_back(region);
@@ -182,8 +182,7 @@ Status decode_raster(Decoder& d) {
   std::vector<int32_t> places;
   MINNOW_RETURN_IF_ERROR(make_places(d, result.count, &places));
   for (const Region& region : regions) {
-    const int64_t start =
-        starts[static_cast<size_t>(std::find(origins.begin(), origins.end(), region.origin) - origins.begin())];
+    const int64_t start = starts.at(region.origin);
     for (int64_t i = 0; i < region.size[0]; ++i)
       for (int64_t j = 0; j < region.size[1]; ++j)
         for (int64_t k = 0; k < region.size[2]; ++k)

@@ -50,6 +50,7 @@ void PlanGraph::place(int id, int device, std::string why) {
 }
 
 std::shared_ptr<const Tensor> PlanGraph::contents(int v) const {
+  const InterruptScope scope(watch_);
   std::shared_ptr<const Tensor> tensor;
   if (!is_constant(v) || !value(v).constant->acquire(&tensor).ok()) return nullptr;
   return tensor;

@@ -32,7 +32,9 @@ void end_product(PlanGraph& graph, int id) {
   const Shape& shape = graph.shape(product.out[0]);
   const bool matrix = graph.is(id, "MatMulInteger");
   const int axis = matrix ? -1 : 1 - shape.rank();
-  if (product.in.size() > kZeroPoint + 1 || (matrix && shape.rank() < 2)) return;
+  // With a vector on the right the last axis is that of the rows.
+  if (product.in.size() > kZeroPoint + 1 || (matrix && (shape.rank() < 2 || graph.shape(product.in[1]).rank() < 2)))
+    return;
   const auto fits = [&](int v, DType dtype) {
     return is_constant(graph, v, dtype) && is_along(graph.shape(v), shape, axis);
   };

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <new>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/core/program.h"
 #include "kernels/core/status_guard.h"
 #include "kernels/gpu/error_slots.h"
@@ -109,8 +110,8 @@ Status GpuQueue::copy(const Tensor& from, Tensor* to) {
 // The packed weights of a model in the device's memory: those that the companion file has come from there.
 class GpuStore final : public DeviceStore {
  public:
-  GpuStore(gpu::Device& device, const PackedStore& host)
-      : device_(device), host_(host), prefix_("weights/" + device.name() + "/") {}
+  GpuStore(gpu::Device& device, const Model& model)
+      : device_(device), host_(*model.store), account_(model.memory), prefix_("weights/" + device.name() + "/") {}
 
   const void* find(const std::string& key, int64_t, int64_t bytes, Fill fill) override {
     Entry* entry = nullptr;
@@ -122,15 +123,19 @@ class GpuStore final : public DeviceStore {
     }
     const std::lock_guard<std::mutex> lock(entry->filling);
     if (entry->memory == nullptr) {
+      throw_unless(room_for(bytes));
       Buffer packed;
       const void* from = host_.in_file(prefix_ + key, bytes);
       if (from == nullptr) {
         if (!Buffer::make(bytes, &packed).ok()) throw std::bad_alloc();
         fill(packed.data());
+        throw_unless(is_whole());
         from = packed.data();
       }
-      const Status status = device_.upload(from, bytes, &entry->memory);
-      if (!status.ok()) throw StatusError(status);
+      std::unique_ptr<Memory> memory;
+      throw_unless(device_.upload(from, bytes, &memory));
+      throw_unless(account_->take(memory->bytes()));
+      entry->memory = std::make_unique<CountedMemory>(std::move(memory), account_.get());
       entry->bytes = bytes;
     }
     return entry->memory->data();
@@ -162,6 +167,7 @@ class GpuStore final : public DeviceStore {
   };
   gpu::Device& device_;
   const PackedStore& host_;
+  const std::shared_ptr<MemoryAccount> account_;
   const std::string prefix_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Entry>> entries_;
@@ -226,7 +232,7 @@ Status GpuBackend::allocate(int64_t bytes, MemoryAccount* account, std::unique_p
 }
 
 std::unique_ptr<DeviceStore> GpuBackend::create_store(const Model& model) {
-  return std::make_unique<GpuStore>(*device_, *model.store);
+  return std::make_unique<GpuStore>(*device_, model);
 }
 
 std::unique_ptr<Queue> GpuBackend::create_queue(const QueueOptions&) {

@@ -51,6 +51,7 @@ Status Expansion::ints(int i, std::vector<int64_t>* out) {
   asked_.push_back(in(i));
   if (value.constant == nullptr) return fail(Code::kNeedsValue, "needs the contents of input %d", i);
   std::shared_ptr<const Tensor> tensor;
+  const InterruptScope scope(&watch_);
   MINNOW_RETURN_IF_ERROR(value.constant->acquire(&tensor));
   const TensorType* type = &value.type;
   return InferContext(attrs(), {type}, {tensor.get()}, nullptr).ints(0, out);
@@ -63,7 +64,7 @@ Status Expansion::may_add(int64_t nodes) const {
 
 int Expansion::add_constant(const TensorType& type, const std::function<void(char*)>& fill) {
   Buffer buffer;
-  if (status.ok()) status = Buffer::make(type.bytes(), &buffer);
+  if (status.ok()) status = Buffer::make(type.bytes(), &buffer, &watch_.memory);
   if (!status.ok()) return -1;
   fill(buffer.data());
   PlanValue known;

@@ -82,13 +82,17 @@ int64_t physical_memory() {
 }
 
 Status MemoryAccount::fits(int64_t bytes) const {
-  const int64_t used = used_.load(std::memory_order_relaxed), most = most_.load(std::memory_order_relaxed);
-  if (bytes <= most - used) return ok();
-  return fail(Code::kUnsupported,
-              "not enough memory: %.1f MiB are needed, and %.1f are left of the %.1f that max_memory allows",
-              static_cast<double>(bytes) / (1 << 20),
-              static_cast<double>(std::max<int64_t>(most - used, 0)) / (1 << 20),
-              static_cast<double>(most) / (1 << 20));
+  const auto check = [bytes](int64_t used, int64_t most) {
+    if (bytes <= most - used) return ok();
+    return fail(Code::kUnsupported,
+                "not enough memory: %.1f MiB are needed, and %.1f are left of the %.1f that max_memory allows",
+                static_cast<double>(bytes) / (1 << 20),
+                static_cast<double>(std::max<int64_t>(most - used, 0)) / (1 << 20),
+                static_cast<double>(most) / (1 << 20));
+  };
+  MINNOW_RETURN_IF_ERROR(check(used(), most_.load(std::memory_order_relaxed)));
+  if (shared_ == nullptr) return ok();
+  return check(used() + shared_->used(), most_of_both_.load(std::memory_order_relaxed));
 }
 
 Status MemoryAccount::take(int64_t bytes) {
@@ -148,15 +152,6 @@ Status Buffer::make(int64_t bytes, int64_t alignment, Buffer* out, MemoryAccount
   const auto place = reinterpret_cast<intptr_t>(memory);
   out->memory_ = {static_cast<char*>(memory) + (-place & (alignment - 1)), Free{memory, size, source, bytes, account}};
   out->size_ = bytes;
-  return ok();
-}
-
-Status Buffer::charge(MemoryAccount* account) {
-  Free& end = memory_.get_deleter();
-  if (end.account != nullptr) return ok();
-  MINNOW_RETURN_IF_ERROR(account->take(size_));
-  end.account = account;
-  end.bytes = size_;
   return ok();
 }
 

@@ -25,17 +25,28 @@ constexpr int64_t kLargePage = int64_t{2} << 20;
 // whether the large page around `begin`, and on return that around the end, consists of small pages.
 void populate(char* begin, int64_t bytes, bool filled_later, bool* small);
 
-// Counts the memory of a session, and refuses what exceeds its limit.
+// Counts the memory of a session, and refuses what exceeds its limit; or the memory of a model that its sessions share,
+// which has no limit of its own.
 class MemoryAccount {
  public:
-  void set_most(int64_t bytes) { most_.store(bytes, std::memory_order_relaxed); }
+  // The memory of this account counts for the limit of both. It must outlive this one.
+  void set_shared(const MemoryAccount* shared) { shared_ = shared; }
+  // The limit of this account by itself, and with what is shared.
+  void set_most(int64_t own, int64_t both) {
+    most_.store(own, std::memory_order_relaxed);
+    most_of_both_.store(both, std::memory_order_relaxed);
+  }
   // An error if so many further bytes exceed the limit.
   Status fits(int64_t bytes) const;
   Status take(int64_t bytes);
   void give_back(int64_t bytes) { used_.fetch_sub(bytes, std::memory_order_relaxed); }
 
  private:
+  int64_t used() const { return used_.load(std::memory_order_relaxed); }
+
+  const MemoryAccount* shared_ = nullptr;
   std::atomic<int64_t> used_{0}, most_{std::numeric_limits<int64_t>::max()};
+  std::atomic<int64_t> most_of_both_{std::numeric_limits<int64_t>::max()};
 };
 
 // Functions of the program that give memory in place of malloc(); see minnow_allocator.
@@ -59,9 +70,6 @@ class Buffer {
 
   // The same, starting at a large page, for memory that is soon written completely.
   static Status make_paged(int64_t bytes, Buffer* out, MemoryAccount* account);
-
-  // Adds memory that was allocated without an account to one.
-  Status charge(MemoryAccount* account);
 
   char* data() const { return memory_.get(); }
   int64_t size() const { return size_; }

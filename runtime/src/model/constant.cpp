@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "kernels/core/interrupt.h"
+
 namespace minnow {
 
 std::shared_ptr<Constant> Constant::view(const TensorType& type, const void* data,
@@ -37,6 +39,7 @@ std::shared_ptr<Constant> Constant::in_shape(const std::shared_ptr<Constant>& qu
   type.shape = shape;
   auto constant = of_quantized(type, quantized->quantized_, quantized->source_, quantized->scales_);
   constant->id_ = quantized->id_;
+  constant->account_ = quantized->account_;
   return constant;
 }
 
@@ -59,9 +62,12 @@ Status Constant::acquire(std::shared_ptr<const Tensor>* out) const {
   *out = latest_.lock();
   if (*out != nullptr) return ok();
   auto holder = std::make_shared<Holder>();
-  MINNOW_RETURN_IF_ERROR(Buffer::make(type_.bytes(), &holder->buffer));
+  holder->account = account_;
+  MINNOW_RETURN_IF_ERROR(room_for(type_.bytes()));
+  MINNOW_RETURN_IF_ERROR(Buffer::make(type_.bytes(), &holder->buffer, account_.get()));
   holder->tensor = Tensor{type_, holder->buffer.data()};
   decode_(holder->tensor.data);
+  MINNOW_RETURN_IF_ERROR(is_whole());
   source_.release();
   scales_.release();
   *out = std::shared_ptr<const Tensor>(holder, &holder->tensor);

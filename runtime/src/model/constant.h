@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "kernels/core/quantized.h"
 #include "kernels/core/tensor.h"
@@ -45,25 +46,29 @@ class Constant {
   // A number that identifies it in its model, the same each time the file is loaded; -1 if it is not in the file.
   int64_t id() const { return id_; }
   void set_id(int64_t id) { id_ = id; }
+  // Counts what acquire() decodes from now on, as long as it is held.
+  void set_account(std::shared_ptr<MemoryAccount> account) { account_ = std::move(account); }
   // The contents in quantized form; null where they have none.
   const QuantizedMatrix* quantized() const { return quantized_.get(); }
   // Whether acquire() costs time and memory.
   bool is_lazy() const { return static_cast<bool>(decode_); }
 
   // The contents in plain layout, valid as long as the pointer is held. Decoded contents are shared by all holders, and
-  // freed with the last one.
+  // freed with the last one. An error also where the interrupt of the calling thread has no room for them, or ends it.
   Status acquire(std::shared_ptr<const Tensor>* out) const;
   // A hint that the contents will not be read soon: kernels have made their own copy.
   void release() const;
 
  private:
   struct Holder {
+    std::shared_ptr<MemoryAccount> account;  // of the buffer
     Buffer buffer;
     Tensor tensor;
   };
 
   TensorType type_;
   int64_t id_ = -1;
+  std::shared_ptr<MemoryAccount> account_;
   Decode decode_;
   FileBytes source_, scales_;
   std::shared_ptr<const QuantizedMatrix> quantized_;

@@ -76,6 +76,8 @@ struct State {
 struct Model {
   std::string path;         // "" when loaded from memory
   std::string packed_path;  // of the file with packed weights, which need not be there
+  // What all sessions share: packed weights, and the numbers of constants that the file has in another form.
+  std::shared_ptr<MemoryAccount> memory = std::make_shared<MemoryAccount>();
   Graph main;
   std::vector<Graph> graphs;
   std::vector<TensorInfo> inputs, outputs;  // without states

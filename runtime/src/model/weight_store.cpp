@@ -2,11 +2,15 @@
 
 #include <sys/mman.h>
 
+#include <chrono>
 #include <cstring>
 #include <new>
+#include <thread>
 #include <utility>
 
+#include "kernels/core/interrupt.h"
 #include "kernels/core/sort.h"
+#include "kernels/core/status_guard.h"
 #include "runtime/src/model/buffer.h"
 
 namespace minnow {
@@ -14,9 +18,22 @@ namespace {
 
 constexpr int64_t kPieceBytes = int64_t{64} << 20;
 
+// Waits for whoever has the lock, but no longer than the interrupt of the calling thread allows.
+std::unique_lock<std::mutex> wait_for(std::mutex* mutex) {
+  if (Interrupt::current() == nullptr) return std::unique_lock<std::mutex>(*mutex);
+  std::unique_lock<std::mutex> lock(*mutex, std::try_to_lock);
+  while (!lock.owns_lock()) {
+    throw_unless(is_whole());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    lock.try_lock();
+  }
+  return lock;
+}
+
 }  // namespace
 
 WeightStore::~WeightStore() {
+  account_->give_back(packed_);
   for (const Piece& piece : pieces_)
     if (piece.begin != nullptr) munmap(piece.begin, static_cast<size_t>(piece.size));
 }
@@ -65,22 +82,23 @@ const void* WeightStore::find(const std::string& key, int64_t place, int64_t byt
     entry = known->second.get();
   }
   if (const void* data = entry->data) return data;
-  std::lock_guard<std::mutex> lock(entry->filling);
+  const std::unique_lock<std::mutex> lock = wait_for(&entry->filling);
   if (const void* data = entry->data) return data;
   if (const void* data = in_file(key, bytes)) {
     entry->data = data;
     mapped_ += bytes;
     return data;
   }
-  char* memory = nullptr;
-  {
+  if (entry->memory == nullptr) {
     std::lock_guard<std::mutex> taking(mutex_);
-    memory = take(bytes);
+    throw_unless(room_for(bytes));
+    entry->memory = take(bytes);
+    throw_unless(account_->take(bytes));
+    packed_ += bytes;
   }
-  fill(memory);
-  entry->data = memory;
-  packed_ += bytes;
-  return memory;
+  fill(entry->memory);
+  throw_unless(is_whole());  // the next one that asks fills it
+  return entry->data = entry->memory;
 }
 
 bool WeightStore::peek(const std::string& key, int64_t bytes, void* out) {

@@ -17,7 +17,8 @@ namespace minnow {
 
 class WeightStore final : public PackedStore {
  public:
-  WeightStore() = default;
+  // `account` counts what is packed; it must outlive the store.
+  explicit WeightStore(MemoryAccount* account) : account_(account) {}
   ~WeightStore() override;
   WeightStore(const WeightStore&) = delete;
   WeightStore& operator=(const WeightStore&) = delete;
@@ -39,7 +40,8 @@ class WeightStore final : public PackedStore {
  private:
   struct Entry {
     std::mutex filling;
-    std::atomic<const void*> data{nullptr};
+    std::atomic<const void*> data{nullptr};  // null until it is whole
+    char* memory = nullptr;
     int64_t place = 0, bytes = 0;
   };
   // Memory is taken in large pieces, so that it can come in large pages: less to look up while weights stream by, and
@@ -53,6 +55,7 @@ class WeightStore final : public PackedStore {
 
   char* take(int64_t bytes);
 
+  MemoryAccount* const account_;
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Entry>> entries_;
   std::vector<Piece> pieces_;

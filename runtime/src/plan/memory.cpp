@@ -19,7 +19,7 @@ Status Planner::deliver_outputs() {
     Delivery delivery;
     delivery.output = static_cast<int>(i);
     if (value.constant != nullptr) {
-      MINNOW_RETURN_IF_ERROR(value.constant->acquire(&delivery.constant));
+      MINNOW_RETURN_IF_ERROR(contents(outputs[i], &delivery.constant));
     } else {
       Slot* slot = nullptr;
       MINNOW_RETURN_IF_ERROR(emit_copy(outputs[i], Form(), &slot));

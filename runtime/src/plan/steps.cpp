@@ -210,7 +210,7 @@ Status Planner::operand(int value, Layout layout, Step* step) {
       std::shared_ptr<Constant> packed = is_static ? x_.packed_[constant.get()] : nullptr;
       if (packed == nullptr) {
         std::shared_ptr<const Tensor> plain;
-        MINNOW_RETURN_IF_ERROR(constant->acquire(&plain));
+        MINNOW_RETURN_IF_ERROR(contents(value, &plain));
         TensorType type = plain->type;
         type.layout = Layout::kPacked;
         Buffer buffer;
@@ -272,11 +272,11 @@ Status Planner::widen_channels(PlanNode* node) {
     wide.type.shape = Shape{1};
     for (int64_t d : shape) wide.type.shape.push_back(d);
     if (known.constant != nullptr) {
-      std::shared_ptr<const Tensor> contents;
+      std::shared_ptr<const Tensor> numbers;
       Buffer copy;
-      MINNOW_RETURN_IF_ERROR(known.constant->acquire(&contents));
-      MINNOW_RETURN_IF_ERROR(Buffer::make(wide.type.bytes(), &copy));
-      std::memcpy(copy.data(), contents->data, static_cast<size_t>(wide.type.bytes()));
+      MINNOW_RETURN_IF_ERROR(contents(v, &numbers));
+      MINNOW_RETURN_IF_ERROR(Buffer::make(wide.type.bytes(), &copy, &x_.environment_.watch->memory));
+      std::memcpy(copy.data(), numbers->data, static_cast<size_t>(wide.type.bytes()));
       wide.constant = Constant::owned(wide.type, std::move(copy));
       wide.is_static = false;  // made anew with each plan
     }
@@ -427,6 +427,7 @@ Status Planner::shape_kernels() {
     for (size_t k = next++; k < others.size(); k = next++) shape(others[k]);
   };
   if (!others.empty()) pool.parallel_for(pool.threads(), 1, take);
+  MINNOW_RETURN_IF_ERROR(x_.environment_.watch->go_on());
   for (size_t i = 0; i < n; ++i) {
     Step& step = stage_.steps[i];
     MINNOW_RETURN_IF_ERROR(results[i]);

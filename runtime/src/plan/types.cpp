@@ -37,6 +37,7 @@ void Planner::wait(const PlanNode& node, Question::Kind kind, std::vector<int> v
 }
 
 Status Planner::contents(int value, std::shared_ptr<const Tensor>* out) {
+  const InterruptScope scope(x_.environment_.watch);
   return stage_.values[static_cast<size_t>(value)].constant->acquire(out);
 }
 
@@ -289,16 +290,15 @@ Status Planner::fold(const PlanNode& node, bool* folded) {
     std::vector<TensorType> types;
     for (int v : node.out) types.push_back(stage_.values[static_cast<size_t>(v)].type);
     std::vector<Buffer> outputs;
+    Evaluation how;
+    how.account = &x_.environment_.watch->memory;
     {
       const InterruptScope scope(x_.environment_.watch);
       MINNOW_RETURN_IF_ERROR(evaluate(x_.backend(0), *node.op, *node.attrs, inputs, types, x_.environment_.pool,
-                                      x_.environment_.precision, Evaluation(), &outputs));
+                                      x_.environment_.precision, how, &outputs));
     }
     MINNOW_RETURN_IF_ERROR(x_.environment_.watch->go_on());  // else the results may be of half the work
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      MINNOW_RETURN_IF_ERROR(outputs[i].charge(&x_.environment_.watch->memory));
-      made.push_back(Constant::owned(types[i], std::move(outputs[i])));
-    }
+    for (size_t i = 0; i < outputs.size(); ++i) made.push_back(Constant::owned(types[i], std::move(outputs[i])));
     if (cached != nullptr) *cached = made;
   } else {
     made = *cached;

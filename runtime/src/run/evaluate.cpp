@@ -19,10 +19,11 @@ struct Guarded {
   int64_t bytes = 0;
   int64_t margin = 0;
 
-  Status make(int64_t size, bool guarded) {
+  Status make(int64_t size, const Evaluation& how) {
+    const bool guarded = how.guarded;
     bytes = size;
     margin = guarded ? kGuard : 0;
-    MINNOW_RETURN_IF_ERROR(Buffer::make(size + 2 * margin, &buffer));
+    MINNOW_RETURN_IF_ERROR(Buffer::make(size + 2 * margin, &buffer, how.account));
     if (guarded) std::memset(buffer.data(), kGuardByte, static_cast<size_t>(size + 2 * margin));
     return ok();
   }
@@ -94,7 +95,7 @@ Status evaluate(Backend& backend, const OpSpec& op, const Attrs& attrs, const st
       in[i] = *given;
       in[i].type.layout = operand_layout(rule, i, given->type, packed);
       if (given->data != nullptr && (how.guarded || in[i].type.layout == Layout::kPacked)) {
-        MINNOW_RETURN_IF_ERROR(memory[i].make(backend.bytes(in[i].type), how.guarded));
+        MINNOW_RETURN_IF_ERROR(memory[i].make(backend.bytes(in[i].type), how));
         in[i].data = memory[i].data();
         convert_layout(backend, *given, &in[i], pool);
       }
@@ -107,7 +108,7 @@ Status evaluate(Backend& backend, const OpSpec& op, const Attrs& attrs, const st
     out[i].type = types[i];
     if (packed && i == 0) out[i].type.layout = Layout::kPacked;
     Guarded& m = memory[inputs.size() + i];
-    MINNOW_RETURN_IF_ERROR(m.make(backend.bytes(out[i].type), how.guarded));
+    MINNOW_RETURN_IF_ERROR(m.make(backend.bytes(out[i].type), how));
     out[i].data = m.data();
     node.out.push_back(&out[i].type);
     run.out.push_back(&out[i]);
@@ -116,7 +117,7 @@ Status evaluate(Backend& backend, const OpSpec& op, const Attrs& attrs, const st
   if (kernel == nullptr) return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for these types");
   int64_t workspace = 0;
   MINNOW_RETURN_IF_ERROR(kernel->reshape(node, &workspace));
-  MINNOW_RETURN_IF_ERROR(memory.back().make(workspace, how.guarded));
+  MINNOW_RETURN_IF_ERROR(memory.back().make(workspace, how));
   run.workspace = memory.back().data();
   std::vector<Tensor> type_only = in;
   for (size_t i = 0; i < in.size(); ++i) {
@@ -135,7 +136,7 @@ Status evaluate(Backend& backend, const OpSpec& op, const Attrs& attrs, const st
       continue;
     }
     Buffer plain;
-    MINNOW_RETURN_IF_ERROR(Buffer::make(types[i].bytes(), &plain));
+    MINNOW_RETURN_IF_ERROR(Buffer::make(types[i].bytes(), &plain, how.account));
     Tensor target{types[i], plain.data()};
     convert_layout(backend, out[i], &target, pool);
     outputs->push_back(std::move(plain));

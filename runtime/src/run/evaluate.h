@@ -10,9 +10,10 @@
 namespace minnow {
 
 struct Evaluation {
-  bool packed = false;          // use the packed layout where the op's layout rule allows it
-  bool with_constants = false;  // tell the kernel that all inputs but the first are constant, as weights are
-  bool guarded = false;         // surround all buffers with guard zones, and fail when one was written to
+  bool packed = false;               // use the packed layout where the op's layout rule allows it
+  bool with_constants = false;       // tell the kernel that all inputs but the first are constant, as weights are
+  bool guarded = false;              // surround all buffers with guard zones, and fail when one was written to
+  MemoryAccount* account = nullptr;  // counts all buffers, also those of the outputs; may be null
 };
 
 // Types the node: calls infer with the contents of all inputs, and checks what it gives.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/core/region.h"
+#include "kernels/core/status_guard.h"
 #include "runtime/src/run/control.h"
 #include "runtime/src/run/evaluate.h"
 #include "runtime/src/run/observe.h"
@@ -141,6 +142,7 @@ Status Executor::activate(Stage& stage) {
 }
 
 Status Executor::reshape(Step& step) {
+  const InterruptScope scope(environment_.watch);
   KernelEntry& entry = *step.entry;
   const size_t n = step.in.size();
   std::vector<TensorType> types;
@@ -199,7 +201,11 @@ Status Executor::reshape(Step& step) {
   }
   if (!same_types(entry.types, types)) {
     entry.types.clear();  // not in shape, should the next line fail
-    MINNOW_RETURN_IF_ERROR(entry.kernel->reshape(node, &entry.workspace));
+    const Status shaped = guarded([&] { return entry.kernel->reshape(node, &entry.workspace); });
+    const Status whole = is_whole();
+    if (!whole.ok()) entry.kernel = nullptr;  // it may keep half of something
+    MINNOW_RETURN_IF_ERROR(whole);
+    MINNOW_RETURN_IF_ERROR(shaped);
     entry.types = std::move(types);
     if (step.scheme >= 0) devices()[static_cast<size_t>(step.device)].queue->choose(*entry.kernel, step.scheme);
   }
@@ -495,6 +501,7 @@ Status Executor::operand(const Stage& stage, int value, std::shared_ptr<const Te
     *tensor = &stage.find(value, Form())->tensor;
     return ok();
   }
+  const InterruptScope scope(environment_.watch);
   MINNOW_RETURN_IF_ERROR(known.constant->acquire(held));
   *tensor = held->get();
   return ok();

@@ -12,8 +12,12 @@ constexpr int64_t kLeastMemory = int64_t{512} << 20, kMemoryPerByte = 256;
 
 }  // namespace
 
+int64_t default_own_memory(int64_t given_bytes) {
+  return std::min(physical_memory() / 4 * 3, default_memory(given_bytes));
+}
+
 int64_t default_memory(int64_t given_bytes) {
-  const int64_t most = physical_memory() / 4 * 3;
+  const int64_t most = physical_memory();
   if (given_bytes >= most / kMemoryPerByte) return most;
   return std::min(most, kLeastMemory + kMemoryPerByte * given_bytes);
 }

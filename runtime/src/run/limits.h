@@ -50,16 +50,18 @@ class Charge {
 
 struct Limits {
   double seconds = 0;  // to create the session, and for each run; 0: no limit
-  int64_t memory = 0;  // bytes for intermediate tensors, states and results; 0: default_memory()
+  int64_t memory = 0;  // bytes for tensors, states, results and packed weights; 0: default_memory()
   int64_t rounds = 0;  // iterations of loops, and branches taken, in one run; 0: kRounds
 
   // Far more iterations than ordinary models need, and less than ten seconds of the shortest ones.
   static constexpr int64_t kRounds = 5000000;
 };
 
-// The default memory limit in bytes: 512 MiB plus 256 times the bytes of the model and its inputs, but at most three
-// quarters of the machine's memory.
+// The default memory limit in bytes: 512 MiB plus 256 times the bytes of the model and its inputs, but at most the
+// machine's memory.
 int64_t default_memory(int64_t given_bytes);
+// What of that a session may take beside packed weights: at most three quarters of the machine's memory.
+int64_t default_own_memory(int64_t given_bytes);
 
 // Checks the limits between the nodes of a run, within long ones, in loops and during planning. One run at a time; any
 // thread may cancel it.
@@ -74,10 +76,12 @@ class Watch final : public Interrupt {
   void cancel() { alert_.fetch_or(kCancelled, std::memory_order_relaxed); }
 
   // An error if the run is to stop.
-  Status go_on() { return alert_.load(std::memory_order_relaxed) == 0 ? ok() : look(); }
+  Status go_on() override { return alert_.load(std::memory_order_relaxed) == 0 ? ok() : look(); }
   // The same, from within a node, in any thread of the run.
   bool is_due() noexcept override;
   Status fits(int64_t bytes) override { return memory.fits(bytes); }
+  Status take(int64_t bytes) override { return memory.take(bytes); }
+  void give_back(int64_t bytes) noexcept override { memory.give_back(bytes); }
   // The same; also counts an iteration of a loop, or a branch taken.
   Status next_round();
   int64_t most_rounds() const { return most_rounds_; }
