@@ -17,10 +17,12 @@ import numpy as np
 import pytest
 
 import minnow
+from minnow.optimizer import optimize
 from minnow.runtime import _engine
 from minnow.schema.ir import DType, Graph, Model, TensorType
 from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder, get
+from minnow.schema.registry.interpreter import evaluate
 
 ISAS = ("avx512", "avx2", "sse4")
 Array = np.ndarray[Any, Any]
@@ -341,3 +343,51 @@ if __name__ == "__main__":
     found = failures(int(sys.argv[1]))
     sys.stdout.write("\n".join([_engine.isa(), " ".join(schemes()), *found, ""]))
     sys.exit(bool(found))
+
+
+def test_a_vector_on_the_right_has_no_columns() -> None:
+    """A bias along the last axis of its product goes with rows: it took the first number of it for all."""
+    rng = np.random.default_rng(5)
+    graph = Graph()
+    x = graph.add_param(TensorType(DType.U8, (2, 3, 4, 9)), "x")
+    b = Builder(graph, origin="test")
+    sums = b.MatMulInteger(x, rng.integers(-9, 9, 9).astype(np.int8))
+    bias = np.array([0, 1000, -2000, 3000], np.int32)
+    y = b.Requantize(
+        b.Add(sums, bias),
+        np.full(4, 2**30, np.int32),
+        np.array([-1, -2, -3, -4], np.int32),
+        to=DType.I8,
+        min=-128,
+        max=127,
+    )
+    y.name = "y"
+    graph.outputs = [y]
+    numbers = rng.integers(0, 255, (2, 3, 4, 9)).astype(np.uint8)
+    (want,) = evaluate(graph, [numbers])
+    assert len(np.unique(want)) > 4
+    model = Model(graph, [("x", x.type)], [("y", y.type)])
+    np.testing.assert_array_equal(minnow.load(encode(model), threads=1).run({"x": numbers})["y"], want)
+    optimize(model)
+    np.testing.assert_array_equal(minnow.load(encode(model), threads=1).run({"x": numbers})["y"], want)
+
+
+@pytest.mark.parametrize("zero", [2**31 - 1, -(2**31), 5000])
+def test_sums_whose_zero_point_is_far_from_bytes(zero: int) -> None:
+    """They wrap, or are cut off; tables of lines were made for them with numbers that do not fit."""
+    rng = np.random.default_rng(6)
+    graph = Graph()
+    b = Builder(graph, origin="test")
+    kind = TensorType(DType.U8, (40, 30))
+    p, q = graph.add_param(kind, "p"), graph.add_param(kind, "q")
+    tables = [(np.arange(256) * step * 10**5).astype(np.int32) for step in (3, -5)]
+    y = b.QuantizedSum(
+        p, np.int32(2**30), np.int32(-14), tables[0], q, tables[1], zero=zero, to=DType.I8, min=-128, max=127
+    )
+    y.name = "y"
+    graph.outputs = [y]
+    numbers = [rng.integers(0, 256, kind.shape).astype(np.uint8) for _ in range(2)]
+    (want,) = evaluate(graph, numbers)
+    model = Model(graph, [("p", kind), ("q", kind)], [("y", y.type)])
+    got = minnow.load(encode(model), threads=1).run(dict(zip("pq", numbers, strict=True)))["y"]
+    np.testing.assert_array_equal(got, want)
