@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kPieceBytes = int64_t{64} << 20;
 
-// Waits for whoever has the lock, but no longer than the interrupt of the calling thread allows.
+// Waits for the thread that has the lock, but no longer than the interrupt of the calling thread allows.
 std::unique_lock<std::mutex> wait_for(std::mutex* mutex) {
   if (Interrupt::current() == nullptr) return std::unique_lock<std::mutex>(*mutex);
   std::unique_lock<std::mutex> lock(*mutex, std::try_to_lock);
