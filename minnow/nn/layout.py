@@ -75,11 +75,12 @@ def _candidates(rank: int, form: data_format, slot: Slot) -> list[Change]:
 
 
 def _fits(shape: Sequence[int], slot: Slot, exact: bool) -> bool:
+    """Whether a shape is that of an input; sizes below 0 are not known."""
     wanted = slot.shape or ()
     if len(shape) != len(wanted):
         return False
     if exact or len(wanted) < 3:
         first = 0 if exact or len(wanted) == 1 else 1  # the number of rows may be another one
-        return all(w < 0 or w == n for w, n in zip(wanted[first:], shape[first:], strict=True))
+        return all(w < 0 or n in (w, -1) for w, n in zip(wanted[first:], shape[first:], strict=True))
     channels = shape[-1 if slot.last else 1]
-    return slot.channels < 0 or channels == slot.channels
+    return slot.channels < 0 or channels in (slot.channels, -1)
