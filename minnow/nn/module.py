@@ -139,13 +139,13 @@ class Module:
             raise UsageError(f"{len(parameters)} parameters are given to a module that has {len(own)}")
         new = [v if isinstance(v, Var) else _as_var(v, f"parameter {i}") for i, v in enumerate(parameters)]
         for i, (old, var) in enumerate(zip(own, new, strict=True)):
-            if list(old.shape) != list(var.shape):
+            if list(old.shape) != list(var.shape) and not old.size == var.size == 1:  # a file has [1] for a number
                 name = f" '{old.name}'" if old.name else ""
                 raise UsageError(f"parameter {i}{name} has the shape {list(old.shape)}, not {list(var.shape)}")
             if old.dtype != var.dtype:
                 raise UsageError(f"parameter {i} is of {old.dtype}, not {var.dtype}")
         for old, array in zip(own, [var.read() for var in new], strict=True):
-            old.write(array)
+            old.write(array.reshape(old.shape))
         return True
 
     # ---- modes
