@@ -21,6 +21,7 @@ RUN_BY = {
     "embed/recognize.c": "tests/test_embedding.py",
     "embed/recognize.cpp": "tests/test_embedding.py",
     **{f"embed/{name}.cpp": "tests/test_embedding.py" for name in ("camera", "watch", "stream", "sessions")},
+    "express/classify.py": "tests/compat/test_programs.py",
     "plugin/plugin.cpp": "tests/runtime/backend/test_plugins.py",
     "quantize/photos.py": "tests/test_examples.py",
     "train/digits.py": "tests/optim/test_training.py",

@@ -136,7 +136,7 @@ class Optimizer:
         self.steps += 1
         return True
 
-    def grad(self, outputs: Any, output_diffs: Any, parameters: Any) -> list[Var]:
+    def grad(self, outputs: Any, output_diffs: Any, parameters: Any) -> tuple[list[Var], list[Var]]:
         """The gradients of outputs, each times a factor per element, by Vars.
 
         Args:
@@ -145,21 +145,27 @@ class Optimizer:
             parameters: the Vars to differentiate by.
 
         Returns:
-            A Var for each parameter, of its shape.
+            The parameters, and for each a Var of its shape.
 
         Raises:
             UsageError: an argument is no Var. UnsupportedError: an op has no gradient.
         """
         diffs = None if output_diffs is None or output_diffs == [] else _variables(output_diffs)
-        return derivatives(_variables(outputs), diffs, _variables(parameters))
+        variables = _variables(parameters)
+        return variables, derivatives(_variables(outputs), diffs, variables)
 
-    def get_update_graph(self, parameters: Any, gradients: Any, learning_rates: Any = None) -> list[Var]:
+    def get_update_graph(
+        self, parameters: Any, gradients: Any, learning_rates: Any = None
+    ) -> tuple[list[Var], list[Var]]:
         """The new values of parameters by this optimizer's formula, in its first step, as Vars.
 
         Args:
             parameters: the Vars to change.
             gradients: a Var for each.
             learning_rates: a Var for each, or one for all; None: `learning_rate`.
+
+        Returns:
+            The parameters, and the new value of each.
 
         Raises:
             UsageError: the numbers of arguments differ.
@@ -168,7 +174,7 @@ class Optimizer:
         rates = [] if learning_rates is None else _variables(learning_rates)
         if len(variables) != len(slopes) or len(rates) not in (0, 1, len(variables)):
             raise UsageError(f"{len(slopes)} gradients and {len(rates)} rates for {len(variables)} parameters")
-        return updated(self, variables, slopes, rates)
+        return variables, updated(self, variables, slopes, rates)
 
     def save_graph(self, path: str | os.PathLike[str], outputs: Any, parameters: Any, updates: Any) -> None:
         """Writes a file that computes outputs and the new values of parameters (named like these, with ":new").

@@ -189,14 +189,14 @@ def test_a_schedule_sets_the_rate() -> None:
 def test_gradients_as_vars() -> None:
     x = expr.placeholder([3])
     y = apply("Exp", x) * 2.0
-    (by_x,) = optim.Grad().grad([y], [Var.from_array(np.array([1, 0, 2], np.float32))], [x])
+    _, (by_x,) = optim.Grad().grad([y], [Var.from_array(np.array([1, 0, 2], np.float32))], [x])
     x.write([0.0, 1.0, 0.5])
     np.testing.assert_allclose(by_x.read(), 2 * np.exp([0, 1, 0.5]) * [1, 0, 2], rtol=1e-6)
     p, loss = _one(1.0)
-    (slope,) = optim.Grad().grad(loss(), None, p)
-    (new,) = optim.SGD([p], 0.5).get_update_graph([p], [slope])
+    _, (slope,) = optim.Grad().grad(loss(), None, p)
+    _, (new,) = optim.SGD([p], 0.5).get_update_graph([p], [slope])
     np.testing.assert_allclose(new.read(), [1 - 1.5])
-    (new,) = optim.ADAM([p], 0.5).get_update_graph([p], [slope], [Var(np.float32(0.1))])
+    _, (new,) = optim.ADAM([p], 0.5).get_update_graph([p], [slope], [Var(np.float32(0.1))])
     np.testing.assert_allclose(new.read(), [1 - 0.1], rtol=1e-5)
 
 

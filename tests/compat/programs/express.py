@@ -23,6 +23,6 @@ for options in ({"runtime_manager": manager}, {}):
     var = MNN.expr.convert(var, MNN.expr.NC4HW4)
     output = net.forward(var)
     output = MNN.expr.convert(output, MNN.expr.NHWC)
-    print("class {}".format(np.argmax(output.read())))  # noqa: UP032
+    print("class {}".format(np.argmax(output.read())))
     if options:
         manager.update_cache()

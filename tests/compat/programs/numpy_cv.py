@@ -16,4 +16,4 @@ image = image.astype(np.float32)
 var = MNN.expr.convert(image, MNN.expr.NC4HW4)
 output = net.forward(var)
 output = MNN.expr.convert(output, MNN.expr.NHWC)
-print("class {}".format(np.argmax(output)))  # noqa: UP032
+print("class {}".format(np.argmax(output)))

@@ -9,7 +9,7 @@ F = MNN.expr
 
 class Net(nn.Module):
     def __init__(self):
-        super(Net, self).__init__()  # noqa: UP008 - as programs of that time do
+        super(Net, self).__init__()
         self.conv = nn.conv(1, 6, [3, 3])
         self.fc1 = nn.linear(54, 20)
         self.fc2 = nn.linear(20, 10)

@@ -21,7 +21,7 @@ config = {}
 config["backend"] = "OPENCL"
 config["precision"] = "high"
 session = net.createSession(config)
-print("backend %d" % net.getSessionInfo(session, 2))  # noqa: UP031
+print("backend %d" % net.getSessionInfo(session, 2))
 image = cv2.imread(sys.argv[2])
 image = image[..., ::-1]
 image = cv2.resize(image, (224, 224))
@@ -39,18 +39,18 @@ output = net.getSessionOutput(session)
 result = host(output)
 output.copyToHostTensor(result)
 net.updateCacheFile(session, 0)
-print("class {}".format(np.argmax(result.getData())))  # noqa: UP032
+print("class {}".format(np.argmax(result.getData())))
 
 runtime, exists = MNN.Interpreter.createRuntime(({"precision": "low"},))
 print(runtime, exists)
 session = net.createSession({"precision": "low"}, runtime)
-print("memory %fMB" % net.getSessionInfo(session, 0))  # noqa: UP031
-print("operations %fM" % net.getSessionInfo(session, 1))  # noqa: UP031
-print("backend %d" % net.getSessionInfo(session, 2))  # noqa: UP031
+print("memory %fMB" % net.getSessionInfo(session, 0))
+print("operations %fM" % net.getSessionInfo(session, 1))
+print("backend %d" % net.getSessionInfo(session, 2))
 tensor = net.getSessionInput(session)
 tensor.copyFrom(given)
 net.runSession(session)
 shape = tuple(output.getShape())
 last = MNN.Tensor(shape, MNN.Halide_Type_Float, np.ones(shape).astype(np.float32), MNN.Tensor_DimensionType_Caffe)
 net.getSessionOutput(session).copyToHostTensor(last)
-print("class {}".format(np.argmax(last.getData())))  # noqa: UP032
+print("class {}".format(np.argmax(last.getData())))

@@ -12,7 +12,7 @@ class Net(nn.Module):
     """What is paid each month for a loan at a rate."""
 
     def __init__(self):
-        super(Net, self).__init__()  # noqa: UP008
+        super(Net, self).__init__()
         rate = np.array([0.001])
         rate.fix_as_trainable()
         self.rate = rate

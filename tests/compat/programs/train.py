@@ -12,7 +12,7 @@ class Squares(MNN.data.Dataset):
     """Images with a bright square on one of four sides."""
 
     def __init__(self, count):
-        super(Squares, self).__init__()  # noqa: UP008
+        super(Squares, self).__init__()
         self.labels = rng.integers(0, 4, count)
         self.data = rng.random((count, 12, 12)) * 0.5
         for image, label in zip(self.data, self.labels):
@@ -30,7 +30,7 @@ class Squares(MNN.data.Dataset):
 
 class Net(nn.Module):
     def __init__(self):
-        super(Net, self).__init__()  # noqa: UP008
+        super(Net, self).__init__()
         self.conv1 = nn.conv(1, 8, [3, 3])
         self.conv2 = nn.conv(8, 8, [2, 2])
         self.norm = nn.batch_norm(8)
@@ -79,7 +79,7 @@ for epoch in range(6):
     opt.learning_rate = opt.learning_rate * 0.9
     net.train(False)
     predict = net.forward(F.placeholder([1, 1, 12, 12], F.NC4HW4))
-    F.save([predict], "%d.mnn" % epoch)  # noqa: UP031
+    F.save([predict], "%d.mnn" % epoch)
     accuracy = test(net, check)
     print("accuracy", accuracy)
 assert accuracy > 0.9
