@@ -121,7 +121,8 @@ class Optimizer:
         and shapes. `loss.read()` gives the loss of before the step.
 
         Args:
-            loss: a Var of one float, lazily computed of the parameters.
+            loss: a Var of one float, lazily computed of the parameters. A constant changes no parameter: the module
+                collects its statistics only, as programs for calibration want it.
 
         Raises:
             UsageError: it is no such Var, or a placeholder that it depends on has no value.

@@ -116,6 +116,9 @@ class Programs:
         optimizer = self._optimizer()
         assert optimizer is not None
         if loss._operation is None:
+            if SETTINGS.lazy and hasattr(module, "settle"):  # a program that only collects the ranges of a calibration
+                module.settle()
+                return
             raise UsageError("the loss is a constant: no parameter can change it", hint="expr.lazy_eval(True)")
         pending = list(module.pending()) if hasattr(module, "pending") else []
         pending = [(var, value) for var, value in pending if value._operation is not None]
