@@ -193,7 +193,7 @@ class Tensor:
         Raises:
             UsageError: the shape or the kind of numbers differs.
         """
-        self._cell.set(_fitting(np.asarray(array), self, "array"))
+        self._cell.set(_fitting(_array(array, "the array is none"), self, "array"))
 
     def __repr__(self) -> str:
         return f"Tensor({self.getShape()}, {self.getDataType()!r}, {self._order})"
@@ -241,6 +241,13 @@ def in_type(array: Array, dtype: np.dtype[Any], what: str) -> Array:
     raise UsageError(f"the {what} is of {array.dtype}, the tensor of {dtype}", hint=f"array.astype({dtype})")
 
 
+def _array(data: Any, refusal: str) -> Array:
+    try:
+        return np.asarray(data)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise UsageError(refusal, why=str(error)) from None
+
+
 def _flat(data: Any, dtype: np.dtype[Any], count: int) -> Array:
     """A copy of so many elements, in one row."""
     if isinstance(data, (bytes, bytearray, memoryview)):
@@ -252,10 +259,7 @@ def _flat(data: Any, dtype: np.dtype[Any], count: int) -> Array:
         return at(data, dtype, count)
     if data is None or isinstance(data, (str, dict, set, HalideType, Tensor)):
         raise UsageError(f"the data are {type(data).__name__}", hint="an array, numbers, or bytes")
-    try:
-        array = np.asarray(data)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise UsageError("the data are no array", why=str(error)) from None
+    array = _array(data, "the data are no array")
     if array.size != count:
         raise UsageError(f"{array.size} elements are given for a tensor of {count}")
     if array.dtype.kind not in "iufb":

@@ -17,6 +17,19 @@ from minnow.expr.var import Var, as_var
 from minnow.nn.module import Module
 from minnow.schema.errors import UsageError
 
+_MOST = 1 << 29
+"""Elements of a parameter: more of them no file can hold."""
+
+
+def _checked(shape: tuple[int, ...]) -> tuple[int, ...]:
+    if math.prod(shape) > _MOST:
+        raise UsageError(f"a layer with a parameter of the shape {list(shape)} is too large")
+    return shape
+
+
+def _full(shape: tuple[int, ...], value: float) -> Var:
+    return _trainable(np.full(_checked(shape), value, np.float32))
+
 
 def _trainable(array: Any) -> Var:
     var = Var.from_array(np.asarray(array, np.float32))
@@ -26,7 +39,7 @@ def _trainable(array: Any) -> Var:
 
 def _weight(shape: tuple[int, ...]) -> Var:
     """Uniform, with a variance of one by the number of inputs of an output (Xavier's)."""
-    bound = math.sqrt(3 / math.prod(shape[1:]))
+    bound = math.sqrt(3 / math.prod(_checked(shape)[1:]))
     return _trainable(np.random.uniform(-bound, bound, shape))
 
 
@@ -134,7 +147,7 @@ def conv(
         "auto_pad": "SAME_UPPER" if padding_mode is SAME else "",
     }
     weight = _weight((outputs, 1 if depthwise else inputs, *kernel))
-    return Convolution(weight, _trainable(np.zeros(outputs)) if bias else None, attributes)
+    return Convolution(weight, _full((outputs,), 0) if bias else None, attributes)
 
 
 class Linear(_Layer):
@@ -174,7 +187,7 @@ def linear(in_channel: int, out_channel: int, bias: bool = True) -> Module:
         UsageError: a size is not a positive integer.
     """
     inputs, outputs = _count(in_channel, "in_channel"), _count(out_channel, "out_channel")
-    return Linear(_weight((outputs, inputs)), _trainable(np.zeros((1, outputs))) if bias else None)
+    return Linear(_weight((outputs, inputs)), _full((1, outputs), 0) if bias else None)
 
 
 class BatchNormalization(_Layer):
@@ -187,7 +200,7 @@ class BatchNormalization(_Layer):
         self._epsilon = epsilon
         self._new: list[tuple[Var, Var]] = []
         for name, value in (("scale", 1), ("bias", 0), ("variance", 0), ("mean", 0)):
-            self._parameter(name, _trainable(np.full(self._shape, value)))
+            self._parameter(name, _full(self._shape, value))
 
     def _statistics(self) -> Sequence[Var]:
         return self._vars["variance"], self._vars["mean"]

@@ -223,6 +223,7 @@ def test_on_forward_takes_and_gives_lists() -> None:
     [
         (lambda: nn.conv(0, 4, [3, 3]), "in_channel"),
         (lambda: nn.conv(3, 4, [3, 3, 3]), "kernel_size"),
+        (lambda: nn.linear(2**20, 2**20), "too large"),
         (lambda: nn.conv(3, 4, "33"), "kernel_size"),
         (lambda: nn.conv(3, 4, [3, 3], padding=[-1, 0], padding_mode=expr.CAFFE), "padding"),
         (lambda: nn.conv(3, 4, [3, 3], padding_mode=1), "padding_mode"),
