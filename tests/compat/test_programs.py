@@ -76,3 +76,11 @@ def test_a_classifier_finds_the_class(classified: tuple[Path, int], name: str) -
 def test_training_programs_run(name: str, tmp_path: Path) -> None:
     run(tmp_path, HERE / f"{name}.py")
     assert list(tmp_path.iterdir()), "it has written what it computes"
+
+
+@pytest.mark.slow
+def test_weights_of_a_file_are_trained_with_rounding(classified: tuple[Path, int]) -> None:
+    folder, _ = classified
+    lines = run(folder, HERE / "quantize.py", "model.mnn")
+    assert lines[0] == "inputs data outputs prob"
+    assert (folder / "quantized.mnn").exists()
