@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/elementwise/chain.h"
 #include "kernels/cpu/machine/cost.h"
 #include "kernels/cpu/elementwise/frame.h"
 #include "kernels/cpu/table.h"
@@ -42,6 +43,7 @@ class Fused final : public Kernel {
       seconds_ += seconds > 0 ? seconds : estimate_seconds(total_, kGrain);
     }
     place_values();
+    find_chains(y);
 
     // Short rows are computed several at a time if they are whole: the longest of them is a multiple of all.
     int64_t unit = 1;
@@ -105,6 +107,13 @@ class Fused final : public Kernel {
     RunContext context;
   };
 
+  struct Chain {
+    size_t begin, end;        // its steps
+    int from;                 // value that it begins with
+    std::vector<Link> links;  // without addresses
+    std::vector<int> others;  // by link: the value of its other operand, or -1
+  };
+
   Value& value(int v) { return values_[static_cast<size_t>(v)]; }
   size_t size(size_t v) const { return dtype_size(values_[v].type.dtype); }
 
@@ -136,9 +145,86 @@ class Fused final : public Kernel {
     }
   }
 
+  // What lies at the same place of the result, or is a single number: an operand of a chain.
+  bool is_aligned(int v, const TensorType& y) {
+    const TensorType& type = value(v).type;
+    return type.dtype == DType::kF32 && (type.shape.count() == 1 || (type.shape == y.shape && type.layout == y.layout));
+  }
+
+  // The link for step k, where the step before makes the value `previous` and nothing else reads that; -1: the first of
+  // a chain, whose operand that is not a single number begins it.
+  bool find_link_of(size_t k, int previous, const TensorType& y, int* begins, Link* link, int* other) {
+    const Program::Step& step = program_.steps[k];
+    if (step.dtype != DType::kF32) return false;
+    const auto count = static_cast<int>(step.in.size());
+    int place = -1;
+    for (int i = 0; i < count; ++i) {
+      if (!is_aligned(step.in[static_cast<size_t>(i)], y)) return false;
+      const int v = step.in[static_cast<size_t>(i)];
+      if (place < 0 && (previous >= 0 ? v == previous : value(v).type.shape.count() == y.shape.count())) place = i;
+    }
+    if (place < 0 || count > 2 || !minnow::find_link(step.op->name, count, place, &link->op)) return false;
+    *begins = step.in[static_cast<size_t>(place)];
+    *other = count == 2 ? step.in[static_cast<size_t>(1 - place)] : -1;
+    if (*other == previous && previous >= 0) return false;  // x * x, whose operand is in no memory
+    link->single = *other >= 0 && value(*other).type.shape.count() == 1;
+    return true;
+  }
+
+  void find_chains(const TensorType& y) {
+    chains_.clear();
+    std::vector<int> reads(values_.size());
+    for (const Program::Step& step : program_.steps)
+      for (int v : step.in) ++reads[static_cast<size_t>(v)];
+    const auto operands = static_cast<int>(values_.size() - kernels_.size());
+    for (size_t k = 0; k < kernels_.size();) {
+      Chain chain{k, k, 0, {}, {}};
+      int previous = -1;
+      while (chain.end < kernels_.size() && chain.links.size() < kMostLinks) {
+        Link link;
+        int begins = -1, other = -1;
+        if (!find_link_of(chain.end, previous, y, &begins, &link, &other)) break;
+        if (previous < 0) chain.from = begins;
+        chain.links.push_back(link);
+        chain.others.push_back(other);
+        previous = operands + static_cast<int>(chain.end++);
+        if (value(previous).output >= 0 || reads[static_cast<size_t>(previous)] != 1) break;
+      }
+      if (chain.links.size() > 1) chains_.push_back(chain);
+      k = std::max(chain.end, k + 1);
+    }
+  }
+
+  // So much of a piece as fills vectors; the rest goes step by step.
+  int64_t run_links(const Chain& chain, const Worker& worker, int64_t begin, int64_t end) const {
+    Link links[kMostLinks];
+    const auto count = static_cast<int>(chain.links.size());
+    for (int k = 0; k < count; ++k) {
+      links[k] = chain.links[static_cast<size_t>(k)];
+      const int other = chain.others[static_cast<size_t>(k)];
+      if (other < 0) continue;
+      const auto* data = reinterpret_cast<const float*>(worker.base[static_cast<size_t>(other)]);
+      links[k].other = links[k].single ? data : data + begin;
+    }
+    const size_t made = values_.size() - kernels_.size() + chain.end - 1;
+    const auto* x = reinterpret_cast<const float*>(worker.base[static_cast<size_t>(chain.from)]) + begin;
+    return run_chain(links, count, x, reinterpret_cast<float*>(worker.base[made]) + begin, end - begin);
+  }
+
   void run_piece(Worker& worker, int64_t begin, int64_t end) {
+    size_t k = 0;
+    for (const Chain& chain : chains_) {
+      run_steps(worker, k, chain.begin, begin, end);
+      const int64_t done = begin + run_links(chain, worker, begin, end);
+      if (done < end) run_steps(worker, chain.begin, chain.end, done, end);
+      k = chain.end;
+    }
+    run_steps(worker, k, kernels_.size(), begin, end);
+  }
+
+  void run_steps(Worker& worker, size_t first, size_t last, int64_t begin, int64_t end) {
     const size_t operands = values_.size() - kernels_.size();
-    for (size_t k = 0; k < kernels_.size(); ++k) {
+    for (size_t k = first; k < last; ++k) {
       const Program::Step& step = program_.steps[k];
       const size_t made = operands + k;
       if (rows_[k]->pieces == Pieces::kRows) {
@@ -163,6 +249,7 @@ class Fused final : public Kernel {
   std::vector<std::unique_ptr<Kernel>> kernels_;  // by step
   std::vector<Value> values_;
   std::vector<Worker> workers_;
+  std::vector<Chain> chains_;
   int64_t buffers_ = 0, buffer_bytes_ = 0;
   int64_t widest_ = 0;  // bytes of an element in a buffer
   int64_t total_ = 0, piece_ = 1, grain_ = 1;

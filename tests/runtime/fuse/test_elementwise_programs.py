@@ -264,7 +264,44 @@ def test_a_body_that_does_not_fit_is_refused(damage: str) -> None:
         minnow.load(wire.write(net))
 
 
+def chain_failures() -> list[str]:
+    """Chains of arithmetic give the bits of the ops one by one, for all lengths of rows and all kinds of numbers."""
+    rng = np.random.default_rng(5)
+    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3e38, 1], np.float32)
+    ops = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Abs", "Neg", "Square", "Sqrt", "Relu")
+    failures = []
+    for n in (1, 7, 31, 128, 129, 300, 1000, 4099, 20001):
+        graph = Graph()
+        x, row = (graph.add_param(TensorType(DType.F32, (n,))) for _ in range(2))
+        b = Builder(graph)
+        value, steps = x, []
+        for _ in range(22):
+            op = get(str(rng.choice(ops)))
+            if len(op.inputs) == 1:
+                operands = [value]
+            else:
+                other = row if rng.random() < 0.5 else Value.constant(np.float32(rng.choice([*special, 0.5, -2])))
+                operands = [value, other] if rng.random() < 0.5 else [other, value]
+            value = b.node(op, operands, {}).output
+            steps.append(value)
+        graph.outputs = [value]
+        arrays = [rng.normal(size=n).astype(np.float32) for _ in range(2)]
+        for array in arrays:
+            array[rng.integers(0, n, n // 3 + 1)] = rng.choice(special, n // 3 + 1)
+        together = run(session_of(graph, 1), arrays)[0]
+        graph.outputs = [*steps, value]  # every value is an output, so that nothing stays in registers
+        apart = run(session_of(graph, 1), arrays)[-1]
+        if together.tobytes() != apart.tobytes():
+            same = (together == apart) | (np.isnan(together) & np.isnan(apart))
+            failures += [] if same.all() else [f"{n}: {[v.producer.op for v in steps]}"]
+    return failures
+
+
+def test_chains_in_registers() -> None:
+    assert not chain_failures()
+
+
 if __name__ == "__main__":
-    lines = samples()
+    lines = [*samples(), *chain_failures()]
     sys.stdout.write("\n".join([*lines, ""]))
     sys.exit(bool(lines))
