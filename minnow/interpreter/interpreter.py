@@ -177,19 +177,19 @@ class Interpreter:
     # ---- inputs and outputs
 
     def getSessionInput(self, session: Any, name: Any = None) -> Tensor:
-        """An input, by default the first one. Raises UsageError if there is none of this name."""
+        """An input, by default the first one by name. Raises UsageError if there is none of this name."""
         return _one(self._session(session).inputs, name, "input")
 
     def getSessionOutput(self, session: Any, name: Any = None) -> Tensor:
-        """An output, by default the first one. Raises UsageError if there is none of this name."""
+        """An output, by default the first one by name. Raises UsageError if there is none of this name."""
         return _one(self._session(session).outputs, name, "output")
 
     def getSessionInputAll(self, session: Any) -> dict[str, Tensor]:
-        """All inputs by name."""
+        """All inputs by name, in the order of their names."""
         return dict(self._session(session).inputs)
 
     def getSessionOutputAll(self, session: Any) -> dict[str, Tensor]:
-        """All outputs by name."""
+        """All outputs by name, in the order of their names."""
         return dict(self._session(session).outputs)
 
     # ---- settings

@@ -87,12 +87,14 @@ class Session:
         self._results: dict[str, Array] = {}
         self._types: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         self._flops: dict[str, float] = {}
-        self._cells = {slot.name: InputCell(self, slot) for slot in self.program.inputs}
+        # In order of names, as in MNN: "the first one" is a matter of that, not of the order in the file.
+        slots = sorted(self.program.inputs, key=lambda slot: slot.name.encode())
+        self._cells = {slot.name: InputCell(self, slot) for slot in slots}
         self.inputs = {
             name: Tensor.of_cell(cell, TENSORFLOW if cell.slot.last else CAFFE) for name, cell in self._cells.items()
         }
         self.outputs: dict[str, Tensor] = {}
-        for name in self.program.outputs:
+        for name in sorted(self.program.outputs, key=str.encode):
             info = self.program.declared(name)
             last = info is not None and file.slot(info).last
             self.outputs[name] = Tensor.of_cell(OutputCell(self, name), TENSORFLOW if last else CAFFE)

@@ -60,9 +60,7 @@ def test_the_example_finds_the_class(classified: tuple[Path, int]) -> None:
     assert run(folder, EXAMPLE, "model.mnn", "photo.png", "data", "prob", start=()) == [str(want)]
 
 
-@pytest.mark.parametrize(
-    "name", ["numpy_cv", *(pytest.param(n, marks=pytest.mark.slow) for n in ("session", "express"))]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) for n in ("numpy_cv", "session", "express")])
 def test_a_classifier_finds_the_class(classified: tuple[Path, int], name: str) -> None:
     folder, want = classified
     lines = run(folder, HERE / f"{name}.py", "model.mnn", "photo.png", "data", "prob")

@@ -115,7 +115,8 @@ def test_a_part_runs(path: Path) -> None:
     kept = net.createSession({"saveTensors": ("conv",)})
     net.getSessionInput(kept).copyFrom(host(IMAGE))
     net.runSession(kept)
-    assert list(net.getSessionOutputAll(kept)) == ["prob", "conv"]
+    assert net.getSessionOutput(kept).getShape() == conv.shape
+    assert list(net.getSessionOutputAll(kept)) == ["conv", "prob"]
     np.testing.assert_allclose(net.getSessionOutput(kept, "conv").getNumpyData(), conv, atol=1e-6)
 
 

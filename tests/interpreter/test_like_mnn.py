@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from oracles.mnn_oracle import PYTHON, needs_mnn
 
 from minnow.schema.ir import DType, Graph, Model, TensorType
@@ -19,21 +20,23 @@ Array = np.ndarray[Any, Any]
 HERE = Path(__file__).parent
 
 
-def small_model(blocked: bool = False) -> bytes:
-    """A convolution, a pooling and a matrix product: [N, 3, 12, 10] -> [N, 7]."""
+def small_model(two: bool = False) -> bytes:
+    """A convolution, a pooling and a matrix product: [N, 3, 12, 10] -> [N, 7]; with the image of the convolution, whose
+    name comes before, as a second output."""
     rng = np.random.default_rng(1)
     graph = Graph()
     x = graph.add_param(TensorType(DType.F32, ("N", 3, 12, 10)), "data")
     b = Builder(graph)
     w = rng.standard_normal((5, 3, 3, 3)).astype(np.float32)
     bias = rng.standard_normal(5).astype(np.float32)
-    y = b.Conv(x, w, bias, strides=(2, 2), pads=(1, 1, 1, 1), dilations=(1, 1))
-    y.name = "conv"
-    y = b.ReduceMean(b.Relu(y), axes=(2, 3), keepdims=False)
+    conv = b.Conv(x, w, bias, strides=(2, 2), pads=(1, 1, 1, 1), dilations=(1, 1))
+    conv.name = "conv"
+    y = b.ReduceMean(b.Relu(conv), axes=(2, 3), keepdims=False)
     y = b.MatMul(y, rng.standard_normal((5, 7)).astype(np.float32))
     y.name = "prob"
-    graph.outputs = [y]
-    return encode(Model(graph, [("data", x.type)], [("prob", y.type)]))
+    graph.outputs = [y, b.Sigmoid(conv)] if two else [y]
+    outputs = list(zip(["prob", "also"], (v.type for v in graph.outputs), strict=False))
+    return encode(Model(graph, [("data", x.type)], outputs))
 
 
 def results(program: str, python: str, folder: Path, *arguments: str) -> dict[str, Array]:
@@ -60,9 +63,10 @@ def compare(ours: dict[str, Array], theirs: dict[str, Array], tolerance: float) 
 
 
 @needs_mnn
-def test_sessions_give_what_those_of_mnn_give(tmp_path: Path) -> None:
+@pytest.mark.parametrize("two", [False, True])
+def test_sessions_give_what_those_of_mnn_give(two: bool, tmp_path: Path) -> None:
     path = tmp_path / "model.mnn"
-    path.write_bytes(small_model())
+    path.write_bytes(small_model(two))
     theirs = results("session_worker.py", PYTHON, tmp_path, str(path))
     compare(results("session_worker.py", sys.executable, tmp_path, str(path)), theirs, 1e-4)
     for name in ("from channels last", "from a tuple", "from a transposed array"):
