@@ -50,12 +50,12 @@ def _count(value: Any, what: str) -> int:
 
 
 def _pair(value: Any, what: str, least: int = 1) -> tuple[int, int]:
-    """Two integers, of a list of two or one, or of an integer that counts for both."""
+    """Height and width, of a list of width and height, or of an integer that counts for both."""
     row = [value] if isinstance(value, (int, np.integer)) else value
     if isinstance(row, (Sequence, np.ndarray)) and not isinstance(row, str) and len(row) in (1, 2):
         numbers = [n for n in row if isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= least]
         if len(numbers) == len(row):
-            return int(numbers[0]), int(numbers[-1])
+            return int(numbers[-1]), int(numbers[0])
     raise UsageError(f"{what} is {value!r}, not two integers of at least {least}")
 
 
@@ -102,7 +102,8 @@ class Convolution(_Layer):
 @named(
     "nn",
     like="torch.nn.Conv2d",
-    note="Weights are uniform with a variance of 1 / fan_in, the bias is 0; `padding` needs padding_mode CAFFE.",
+    note="Pairs are (width, height); weights are uniform with a variance of 1 / fan_in, the bias is 0; `padding` needs "
+    "padding_mode CAFFE.",
 )
 def conv(
     in_channel: int,
@@ -120,7 +121,7 @@ def conv(
     Args:
         in_channel: channels of the input.
         out_channel: channels of the output.
-        kernel_size: height and width, or one number for both; so are `stride`, `padding` and `dilation`.
+        kernel_size: width and height, in this order, or one number for both; so are `stride`, `padding` and `dilation`.
         stride: of the kernel over the image.
         padding: zeros on each side, if `padding_mode` is expr.CAFFE.
         dilation: steps between the elements of the kernel.

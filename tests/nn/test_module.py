@@ -80,8 +80,9 @@ def test_what_is_assigned_anew_is_no_longer_a_part() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reference"),
     [
-        ({"stride": [2, 1]}, {"stride": (2, 1)}),
-        ({"padding": [1, 2], "padding_mode": expr.CAFFE}, {"padding": (1, 2)}),
+        ({"stride": [2, 1]}, {"stride": (1, 2)}),  # width first
+        ({"padding": [1, 2], "padding_mode": expr.CAFFE}, {"padding": (2, 1)}),
+        ({"dilation": [1, 3]}, {"dilation": (3, 1)}),
         ({"padding": [1, 1]}, {"padding": 0}),
         ({"padding_mode": expr.SAME}, {"padding": "same"}),
         ({"dilation": 2}, {"dilation": 2}),
