@@ -145,13 +145,14 @@ def main() -> None:
     parser.add_argument("--aarch64", action="store_true", help="for 64-bit Arm, with the cross compiler")
     parser.add_argument("--isa", default="", metavar="LIST", help="only these of sse4,avx2,avx512 (x86-64)")
     parser.add_argument("--low", action="store_true", help="with products of bfloat16 and float16, for precision low")
+    parser.add_argument("--images", action="store_true", help="with minnow_convert_image")
     parser.add_argument("--folder", type=Path, help="default: build/slim, or build/slim-aarch64")
     arguments = parser.parse_args()
     folder = arguments.folder or ROOT / ("build/slim-aarch64" if arguments.aarch64 else "build/slim")
     settings = [f"-DMINNOW_ISAS={arguments.isa.replace(',', ';')}"]
     if arguments.aarch64:
         settings.append(f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cmake/aarch64-linux-gnu.cmake'}")
-    kept = rows(arguments.models) + ["low precision"] * arguments.low
+    kept = rows(arguments.models) + ["low precision"] * arguments.low + ["image processing"] * arguments.images
     library = build(folder.resolve(), settings, kept)
     ops = sum(row in set(_engine.op_traits()) for row in kept)
     print(f"{library}: {library.stat().st_size} bytes, {ops} ops, listed in {folder / 'rows.txt'}")

@@ -8,6 +8,7 @@
 
 #include "kernels/vision/color.h"
 #include "kernels/vision/filter.h"
+#include "kernels/vision/image_process.h"
 #include "kernels/vision/resize_picture.h"
 #include "kernels/vision/warp.h"
 #include "kernels/core/status_guard.h"
@@ -327,6 +328,42 @@ void bilateral(nb::handle source, nb::handle target, int64_t radius, double sigm
   });
 }
 
+// Bytes of an image, [count], to a tensor [height, width, channels] or, with `planes`, [channels, height, width].
+// Formats, filter and wrap are MNN's numbers. See vision::process_image.
+void process(nb::handle bytes, int64_t width, int64_t height, int64_t stride, nb::handle target, int source_format,
+             int target_format, int filter, int wrap, const std::vector<float>& mean, const std::vector<float>& factor,
+             const std::vector<float>& matrix, int padding, bool planes, int threads) {
+  const Tensor src = to_tensor(bytes), dst = to_tensor(target);
+  vision::ImageProcess settings;
+  settings.source = static_cast<vision::PixelFormat>(source_format);
+  settings.target = static_cast<vision::PixelFormat>(target_format);
+  const bool is_video = source_format >= 11 && source_format <= 13;
+  const int64_t pixel = vision::channels_of(settings.source), channels = vision::channels_of(settings.target);
+  require((is_video || pixel > 0) && channels > 0 && filter >= 0 && filter <= 2 && wrap >= 0 && wrap <= 2 &&
+              mean.size() == 4 && factor.size() == 4 && matrix.size() == 9 && padding >= 0 && padding <= 255,
+          "a wrong setting of an image process");
+  settings.filter = static_cast<vision::Filter>(filter);
+  settings.wrap = static_cast<vision::Wrap>(wrap);
+  std::copy(mean.begin(), mean.end(), settings.mean);
+  std::copy(factor.begin(), factor.end(), settings.factor);
+  std::copy(matrix.begin(), matrix.end(), settings.matrix);
+  settings.padding = static_cast<uint8_t>(padding);
+  const int64_t even = (width + 1) / 2 * 2, row = is_video ? even : width * pixel;
+  const int64_t rows = is_video ? height + (height + 1) / 2 : height;
+  const bool fits = width > 0 && height > 0 && width < (1 << 30) && height < (1 << 30) && stride >= row &&
+                    stride < (int64_t{1} << 32) && src.type.dtype == DType::kU8 &&
+                    src.count() >= stride * (rows - 1) + row;
+  require(fits && (source_format != 13 || stride % 2 == 0), "the bytes are too few for the image");
+  require(dst.rank() == 3 && (dst.type.dtype == DType::kF32 || dst.type.dtype == DType::kU8) &&
+              dst.dim(planes ? 0 : 2) == channels && dst.count() > 0,
+          "a wrong tensor for an image");
+  const vision::ProcessedTensor tensor{dst.data, dst.type.dtype, dst.dim(planes ? 1 : 0), dst.dim(planes ? 2 : 1),
+                                       !planes};
+  run_vision(threads, [&](ThreadPool& pool) {
+    return vision::process_image(settings, src.as<uint8_t>(), width, height, stride, tensor, pool);
+  });
+}
+
 // Undoes the filters of rows of a PNG image, each a byte that names the filter and the bytes of pixels. False where a
 // filter is unknown.
 bool unfilter(nb::handle array, int64_t pixel) {
@@ -383,6 +420,10 @@ void bind_vision(nb::module_& m) {
         nb::arg("border"), nb::arg("threads"));
   v.def("morph", &morph, nb::arg("src"), nb::arg("dst"), nb::arg("shape"), nb::arg("window"), nb::arg("largest"),
         nb::arg("border"), nb::arg("outside"), nb::arg("threads"));
+  v.def("process", &process, nb::arg("pixels"), nb::arg("width"), nb::arg("height"), nb::arg("stride"),
+        nb::arg("tensor"), nb::arg("source"), nb::arg("target"), nb::arg("filter"), nb::arg("wrap"), nb::arg("mean"),
+        nb::arg("factor"), nb::arg("matrix"), nb::arg("padding"), nb::arg("planes"), nb::arg("threads") = 1,
+        "See minnow_convert_image; formats, filter and wrap are its numbers, which are MNN's.");
   v.def("unfilter", &unfilter, nb::arg("rows"), nb::arg("pixel"));
   v.def("bilateral", &bilateral, nb::arg("src"), nb::arg("dst"), nb::arg("radius"), nb::arg("sigma_color"),
         nb::arg("sigma_space"), nb::arg("border"), nb::arg("threads"));

@@ -328,6 +328,49 @@ typedef void (*minnow_logger)(void* user, int32_t kind, const char* message);
 /* Sets the logger of the process; NULL: no longer. Without one, the library is silent. */
 MINNOW_API void minnow_set_logger(minnow_logger logger, void* user);
 
+/* How the pixels of an image lie: bytes. Those after GRAY are formats of sources only: luma, and after all its rows
+ * chroma of half the width and half the height; as pairs V, U (NV21) or U, V (NV12) in rows of the same stride, or as
+ * planes U, V in rows of half the stride (I420). */
+typedef int32_t minnow_image_format;
+enum {
+  MINNOW_RGBA = 0,
+  MINNOW_RGB = 1,
+  MINNOW_BGR = 2,
+  MINNOW_GRAY = 3,
+  MINNOW_BGRA = 4,
+  MINNOW_NV21 = 11,
+  MINNOW_NV12 = 12,
+  MINNOW_I420 = 13
+};
+/* How pixels between those of the source are found, and what lies outside of it: the nearest pixel, `padding`, or the
+ * image again. */
+enum { MINNOW_NEAREST, MINNOW_BILINEAR, MINNOW_BICUBIC };
+enum { MINNOW_WRAP_CLAMP, MINNOW_WRAP_ZERO, MINNOW_WRAP_REPEAT };
+
+/* What to do with an image on its way into a tensor. Initialize with MINNOW_IMAGE_PROCESS. */
+typedef struct minnow_image_process {
+  size_t struct_size; /* sizeof(minnow_image_process) */
+  minnow_image_format source, target;
+  int32_t filter;
+  int32_t wrap;
+  float mean[4], normal[4]; /* of each channel of the target: (byte - mean) * normal, in tensors of float32 */
+  float matrix[9];          /* maps (x, y, 1) of a pixel in the tensor to that in the image, row by row */
+  int32_t padding;          /* a byte, for all channels of the source */
+  int32_t channels_last;    /* not 0: the tensor is [1, height, width, channels], else [1, channels, height, width] */
+  int32_t threads;          /* 0: only the caller's */
+} minnow_image_process;
+#define MINNOW_IMAGE_PROCESS                                                                                \
+  {                                                                                                         \
+    sizeof(minnow_image_process), MINNOW_BGR, MINNOW_RGB, MINNOW_BILINEAR, MINNOW_WRAP_CLAMP, {0, 0, 0, 0}, \
+        {1, 1, 1, 1}, {1, 0, 0, 0, 1, 0, 0, 0, 1}, 0, 0, 0                                                  \
+  }
+/* Converts an image to a tensor of float32 or uint8, in one pass: scales, turns, converts colors and normalizes. To fit
+ * a whole image into a tensor, matrix[0] and matrix[4] are (width - 1) / (tensor width - 1) and the same of the
+ * heights. `stride`: bytes from one row of the image to the next; 0: rows without gaps. Errors: MINNOW_USAGE;
+ * MINNOW_UNSUPPORTED in a slim build without it. */
+MINNOW_API minnow_code minnow_convert_image(const minnow_image_process* process, const void* pixels, int32_t width,
+                                            int32_t height, int64_t stride, const minnow_tensor* tensor);
+
 /* Times each node over several runs. `row_size` is sizeof(minnow_profile_row): the rows have the fields that the caller
  * knows. They belong to the session and are valid until the next such call. */
 MINNOW_API minnow_code minnow_profile(minnow_session* session, const minnow_tensor* inputs, size_t num_inputs,

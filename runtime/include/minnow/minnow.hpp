@@ -14,6 +14,7 @@
 
 #include <minnow/minnow.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -399,6 +400,28 @@ class Session {
 
   std::unique_ptr<minnow_session, Free> session_;
   std::unique_ptr<Watch> watch_;
+};
+
+// Converts an image to a tensor in memory of the caller (see minnow_convert_image):
+//
+//   minnow::ImageProcess process;
+//   process.source = MINNOW_NV21;
+//   process.fit(1920, 1080, 224, 224);
+//   process.convert(pixels, 1920, 1080, 0, minnow::tensor("", floats, {1, 3, 224, 224}));
+struct ImageProcess : minnow_image_process {
+  ImageProcess() : minnow_image_process(MINNOW_IMAGE_PROCESS) {}
+  // Sets the matrix, so that a whole image of this size fills a tensor of that size; the corner pixels stay such.
+  void fit(std::int32_t width, std::int32_t height, std::int32_t tensor_width, std::int32_t tensor_height) {
+    const auto ratio = [](std::int32_t a, std::int32_t b) {
+      return b > 1 ? static_cast<float>(a - 1) / static_cast<float>(b - 1) : 1.0f;
+    };
+    const float scaling[9] = {ratio(width, tensor_width), 0, 0, 0, ratio(height, tensor_height), 0, 0, 0, 1};
+    std::copy(scaling, scaling + 9, matrix);
+  }
+  void convert(const void* pixels, std::int32_t width, std::int32_t height, std::int64_t stride,
+               const minnow_tensor& target) const {
+    check(minnow_convert_image(this, pixels, width, height, stride, &target));
+  }
 };
 
 // Where the threads that all sessions share run, and at what priority (see minnow_set_workers).
