@@ -26,7 +26,8 @@ class Finishing:
     """
 
     def __init__(self, src: Image, code: object, mean: object, norm: object) -> None:
-        self._code = None if code is None or code == -1 else argument.integer(code, "code")
+        number = -1 if code is None else argument.integer(code, "code")
+        self._code = None if number == -1 else number
         self.is_wanted = self._code is not None
         channels = channels_of(src)
         conversion: Conversion | None = None

@@ -96,9 +96,10 @@ def resize(
     height, width = image.shape[:2]
     given = (0, 0) if dsize is None else argument.size(dsize, "dsize", least=0)
     if given == (0, 0):
-        if not fx or not fy:
+        scales = [0.0 if f is None else argument.number(f, name, 0) for f, name in ((fx, "fx"), (fy, "fy"))]
+        if not all(scales):
             raise UsageError("resize needs dsize, or fx and fy")
-        scale_x, scale_y = argument.number(fx, "fx", 0), argument.number(fy, "fy", 0)
+        scale_x, scale_y = scales
         given = argument.size((round(width * scale_x), round(height * scale_y)), "the result's size")
     else:
         given = argument.size(given, "dsize")
@@ -108,8 +109,6 @@ def resize(
     if given == (width, height):
         resized = image.reshape(shape_of(height, width, channels))
         return finishing.apply(resized.copy()) if finishing.fused is None else _fused_copy(resized, finishing)
-    if image.dtype.name == "float64" and how == INTER_AREA and min(scale_x, scale_y) < 1:
-        pass  # the engine does it in float64
     return _resized(argument.rows(image), given, (1 / scale_x, 1 / scale_y), how, finishing)
 
 

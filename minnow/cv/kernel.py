@@ -196,7 +196,6 @@ def getStructuringElement(shape: int, ksize: Any, anchor: Any = (-1, -1)) -> Arr
 def anchor_of(anchor: Any, width: int, height: int) -> tuple[int, int]:
     """(x, y) of the pixel of a window that its result belongs to; -1: the middle."""
     x, y = argument.pair(anchor, "anchor", "(x, y)")
-    return (
-        width // 2 if x == -1 else argument.integer(x, "x of anchor", 0, width - 1),
-        height // 2 if y == -1 else argument.integer(y, "y of anchor", 0, height - 1),
-    )
+    column = argument.integer(x, "x of anchor", -1, width - 1)
+    row = argument.integer(y, "y of anchor", -1, height - 1)
+    return width // 2 if column == -1 else column, height // 2 if row == -1 else row

@@ -33,7 +33,8 @@ def _morphology(
     border = border_of(borderType)
     if border == BORDER_WRAP:
         raise UsageError("morphology has no BORDER_WRAP", hint="extend the image, or use another border")
-    given = None if kernel is None or np.size(kernel) == 0 else argument.array(kernel, "kernel")
+    given = None if kernel is None else argument.array(kernel, "kernel")
+    given = None if given is not None and given.size == 0 else given
     if given is not None and (given.ndim != 2 or max(given.shape) > LARGEST_KERNEL):
         raise UsageError(f"kernel must be a matrix of 1 and 0, not an array {list(given.shape)}")
     shape = np.ones((3, 3), np.uint8) if given is None else (given != 0).astype(np.uint8)
@@ -106,9 +107,11 @@ def erode(
 
 
 def _pyramid_size(dstsize: Any, expected: tuple[int, int], slack: tuple[int, int]) -> tuple[int, int]:
-    if dstsize is None or len(dstsize) == 0 or tuple(dstsize) == (0, 0):
+    if dstsize is None or (isinstance(dstsize, tuple) and not dstsize):
         return expected
-    given = argument.size(dstsize, "dstsize")
+    given = argument.size(dstsize, "dstsize", least=0)
+    if given == (0, 0):
+        return expected
     if any(abs(a - b) > s for a, b, s in zip(given, expected, slack, strict=True)):
         raise UsageError(f"dstsize is {given}: (width, height) must be near {expected}")
     return given

@@ -13,6 +13,7 @@ from minnow.interpreter.constant import TENSORFLOW, HalideType, is_type
 from minnow.interpreter.matrix import CVMatrix
 from minnow.interpreter.memory import at
 from minnow.interpreter.tensor import Tensor, turned
+from minnow.runtime._engine import vision
 from minnow.schema.errors import UsageError
 
 Array = np.ndarray[Any, Any]
@@ -22,7 +23,6 @@ _CHANNELS = {
     names.CV_ImageFormat_RGBA: 4, names.CV_ImageFormat_RGB: 3, names.CV_ImageFormat_BGR: 3,
     names.CV_ImageFormat_GRAY: 1, names.CV_ImageFormat_BGRA: 4,
 }  # fmt: skip
-_BLUE_FIRST = (names.CV_ImageFormat_BGR, names.CV_ImageFormat_BGRA)
 _KEYS = ("sourceFormat", "destFormat", "filterType", "mean", "normal", "wrap")
 _MOST = 1 << 30
 """Pixels of an image."""
@@ -120,11 +120,12 @@ class CVImageProcess:
             )
         if tensor.getDataType().dtype not in (np.dtype(np.float32), np.dtype(np.uint8)):
             raise UsageError(f"the tensor is of {tensor.getDataType().dtype}", hint="Halide_Type_Float or _Uint8")
-        pixels = self._sampled(self._pixels(source, w, h, int(stride)), int(size[0]), int(size[1]))
-        image = _in_format(pixels, self._source, self._target)
-        made: Array = image
-        if tensor.getDataType().dtype == np.dtype(np.float32):
-            made = (image.astype(np.float32) - self._mean[:channels]) * self._normal[:channels]
+        flat, step = self._bytes_of(source, w, h, int(stride))
+        made = np.empty((int(size[0]), int(size[1]), channels), tensor.getDataType().dtype)
+        if made.size:
+            numbers = self._mean.tolist(), self._normal.tolist(), self._matrix.ravel().tolist()
+            choices = self._source, self._target, self._filter, self._wrap
+            vision.process(flat, w, h, step, made, *choices, *numbers, self._padding, planes=False)
         batch = made if len(shape) == 3 else made[None]
         tensor.fromNumpy(np.ascontiguousarray(batch if last else turned(batch, TENSORFLOW, tensor.getDimensionType())))
 
@@ -132,116 +133,17 @@ class CVImageProcess:
         """A tensor [1, height, width, channels] for an image, with these data or zeros."""
         return _image_tensor(type, width, height, channels, data)
 
-    def _pixels(self, source: Any, w: int, h: int, stride: int) -> Array:
-        """The image as [h, w, c]; what is in NV21, as RGB."""
+    def _bytes_of(self, source: Any, w: int, h: int, stride: int) -> tuple[Array, int]:
+        """The bytes of the image, and those from one row to the next."""
         channels = 1 if self._source == NV21 else _CHANNELS[self._source]
         step = stride or w * channels
         if step < w * channels:
             raise UsageError(f"stride is {stride} bytes, and a row has {w * channels}")
         rows = h + (h + 1) // 2 if self._source == NV21 else h
-        if self._source == NV21 and step < 2 * ((w + 1) // 2):
+        last = 2 * ((w + 1) // 2) if self._source == NV21 else w * channels
+        if step < last:
             raise UsageError(f"a row of {step} bytes cannot hold the colors of {w} pixels", hint="an even width")
-        needed = step * (rows - 1) + (2 * ((w + 1) // 2) if self._source == NV21 else w * channels)
-        flat = _bytes(source, needed)
-        table = np.lib.stride_tricks.as_strided(flat, (rows, needed - step * (rows - 1)), (step, 1), writeable=False)
-        if self._source == NV21:
-            return _of_nv21(table, w, h)
-        return table.reshape(h, w, channels)
-
-    def _sampled(self, image: Array, height: int, width: int) -> Array:
-        """The image at the places that the matrix gives for each pixel of the target."""
-        h, w = image.shape[:2]
-        if np.array_equal(self._matrix, np.eye(3)) and (height, width) == (h, w):
-            return image
-        x, y = np.meshgrid(np.arange(width, dtype=np.float64), np.arange(height, dtype=np.float64))
-        places = np.tensordot(self._matrix, np.stack([x, y, np.ones_like(x)]), 1)
-        with np.errstate(all="ignore"):
-            x, y = (places[:2] / places[2]).astype(np.float32).astype(np.float64)
-        outside = ~((x >= 0) & (x <= w - 1) & (y >= 0) & (y <= h - 1))
-        x, y = np.nan_to_num(x, posinf=w, neginf=-1), np.nan_to_num(y, posinf=h, neginf=-1)
-        if self._wrap != names.CV_Wrap_REPEAT:
-            x, y = x.clip(0, w - 1), y.clip(0, h - 1)
-        else:
-            x, y = np.mod(x, w), np.mod(y, h)
-        result = self._interpolated(image, x, y)
-        if self._wrap == names.CV_Wrap_ZERO:
-            result[outside] = self._padding
-        return result
-
-    def _interpolated(self, image: Array, x: Array, y: Array) -> Array:
-        h, w = image.shape[:2]
-
-        def at_places(rows: Array, columns: Array) -> Array:
-            if self._wrap == names.CV_Wrap_REPEAT:
-                found: Array = image[rows % h, columns % w]
-            else:
-                found = image[rows.clip(0, h - 1), columns.clip(0, w - 1)]
-            return found
-
-        if self._filter == names.CV_Filter_NEAREST:
-            return at_places(np.floor(y + 0.5).astype(np.int64), np.floor(x + 0.5).astype(np.int64)).copy()
-        left, top = np.floor(x).astype(np.int64), np.floor(y).astype(np.int64)
-        across, down = (x - left)[..., None], (y - top)[..., None]
-        weights, first = (_linear, 0) if self._filter == names.CV_Filter_BILINEAL else (_cubic, -1)
-        total = np.zeros((*x.shape, image.shape[2]))
-        for j, b in enumerate(weights(down)):
-            row = np.zeros_like(total)
-            for i, a in enumerate(weights(across)):
-                row += a * at_places(top + j + first, left + i + first)
-            total += b * row
-        return np.floor(total + 0.5).clip(0, 255).astype(np.uint8)
-
-
-def _linear(t: Array) -> list[Array]:
-    return [1 - t, t]
-
-
-def _cubic(t: Array) -> list[Array]:
-    """Weights of four pixels, by the polynomials that OpenCV uses (a = -0.75)."""
-    a = -0.75
-
-    def far(d: Array) -> Array:
-        r: Array = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-        return r
-
-    def near(d: Array) -> Array:
-        r: Array = ((a + 2) * d - (a + 3)) * d * d + 1
-        return r
-
-    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
-
-
-def _of_nv21(table: Array, w: int, h: int) -> Array:
-    """RGB of a plane of luminance and one of two colors at half the size, by MNN's integer formula."""
-    light = table[:h, :w].astype(np.int32)
-    colors = table[h:, : 2 * ((w + 1) // 2)].astype(np.int32) - 128
-    v, u = (np.repeat(np.repeat(colors[:, k::2], 2, 0), 2, 1)[:h, :w] for k in (0, 1))
-    parts = (73 * v, -25 * u - 37 * v, 130 * u)
-    return np.stack([(64 * light + part) >> 6 for part in parts], -1).clip(0, 255).astype(np.uint8)
-
-
-def _in_format(image: Array, source: int, target: int) -> Array:
-    """[..., channels] in another format."""
-    if source == NV21:
-        source = names.CV_ImageFormat_RGB
-    if source == target:
-        return image
-    gray = names.CV_ImageFormat_GRAY
-    if source == gray:
-        colors = np.repeat(image, 3, -1)
-    else:
-        colors = image[..., 2::-1] if source in _BLUE_FIRST else image[..., :3]  # red first
-    if target == gray:
-        # The integer formula of OpenCV.
-        parts = colors.astype(np.int64) * (4899, 9617, 1868)
-        made: Array = ((parts.sum(-1, keepdims=True) + (1 << 13)) >> 14).astype(np.uint8)
-        return made
-    if target in _BLUE_FIRST:
-        colors = colors[..., ::-1]
-    if _CHANNELS[target] == 3:
-        return colors
-    opaque = np.full_like(colors[..., :1], 255)
-    return np.concatenate([colors, image[..., 3:4] if _CHANNELS[source] == 4 else opaque], -1)
+        return _bytes(source, step * (rows - 1) + last), step
 
 
 def _bytes(source: Any, needed: int) -> Array:
