@@ -121,7 +121,7 @@ class CVImageProcess:
         if tensor.getDataType().dtype not in (np.dtype(np.float32), np.dtype(np.uint8)):
             raise UsageError(f"the tensor is of {tensor.getDataType().dtype}", hint="Halide_Type_Float or _Uint8")
         flat, step = self._bytes_of(source, w, h, int(stride))
-        made = np.empty((int(size[0]), int(size[1]), channels), tensor.getDataType().dtype)
+        made = np.empty((*map(int, size), channels), tensor.getDataType().dtype)
         if made.size:
             numbers = self._mean.tolist(), self._normal.tolist(), self._matrix.ravel().tolist()
             choices = self._source, self._target, self._filter, self._wrap
