@@ -302,7 +302,7 @@ def invert(x: Any) -> Var:
     if var._dtype().kind == "f":
         raise UsageError("invert is for integers", why=f"the operand is {var.dtype}")
     if not SETTINGS.lazy and var._is_known():
-        return Var._of(np.invert(var._value()), var.data_format)
+        return Var._of(np.asarray(np.invert(var._value())), var.data_format)
     return apply("Not" if var._dtype() == _BOOL else "BitwiseNot", var)  # type: ignore[no-any-return]
 
 

@@ -142,7 +142,7 @@ _inferred: dict[Any, tuple[TensorType, ...]] = {}
 def infer(op: Op, args: Sequence[Arg | None], attrs: Mapping[str, Any], count: int) -> tuple[TensorType, ...]:
     """The types of the results; those of ops without graphs are kept."""
     if Trait.CONTROL_FLOW in op.traits:
-        return op.infer_bound(args, attrs, count, op.name)
+        return _inferred_now(op, args, attrs, count)
     parts = tuple(
         None if a is None else (a.type, None if a.value is None else (a.value.tobytes(), a.value.shape)) for a in args
     )
@@ -151,8 +151,15 @@ def infer(op: Op, args: Sequence[Arg | None], attrs: Mapping[str, Any], count: i
     if found is None:
         if len(_inferred) > 4096:
             _inferred.clear()
-        found = _inferred[key] = op.infer_bound(args, attrs, count, op.name)
+        found = _inferred[key] = _inferred_now(op, args, attrs, count)
     return found
+
+
+def _inferred_now(op: Op, args: Sequence[Arg | None], attrs: Mapping[str, Any], count: int) -> tuple[TensorType, ...]:
+    try:
+        return op.infer_bound(args, attrs, count, op.name)
+    except NUMPY_REFUSALS as error:  # of contents that no shape can be made of, such as NaN
+        raise UsageError(f"{op.name} cannot be computed of these operands", why=str(error)) from error
 
 
 def argument(var: Var) -> Arg:

@@ -495,7 +495,7 @@ def _dims(shape: Any, owner: Any) -> tuple[Any, ...]:
     """A shape in which negative dimensions are not known."""
     try:
         sizes = [int(d) for d in (shape.read().ravel() if isinstance(shape, Var) else shape)]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise UsageError(f"{shape!r} is not a shape", hint="a list of sizes, -1 for one that is not known") from None
     if any(d < -1 for d in sizes) or len(sizes) > 32:
         raise UsageError(f"{shape!r} is not a shape", hint="up to 32 sizes, -1 for one that is not known")

@@ -27,7 +27,7 @@ def _computed(name: str, function: Any, *operands: Any, **kwargs: Any) -> Any:
         made = function(*arrays, **kwargs)
         kind = np.float64 if wide else np.float32
         rows = tuple(np.asarray(m, kind) for m in made) if isinstance(made, tuple) else np.asarray(made, kind)
-    except (np.linalg.LinAlgError, ValueError, TypeError, IndexError) as error:
+    except (np.linalg.LinAlgError, ValueError, TypeError, IndexError, ArithmeticError) as error:
         raise UsageError(f"numpy.linalg.{name} refuses its arguments", why=str(error)) from error
     if isinstance(rows, tuple):
         return tuple(Var._of(np.ascontiguousarray(m)) for m in rows)
