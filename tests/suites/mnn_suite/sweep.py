@@ -35,8 +35,12 @@ RECORD = Path(__file__).parents[3] / "docs" / "mnn_runtime.json"
 KNOWN = read_list(Path(__file__).with_name("not_same.txt"))
 NOT_SAME = ("differs", "fails")
 BATCH = 100
-SHARE, ERROR = 0.05, 0.4
-"""Of elements that differ after many layers; of the error, relative to how much the right numbers vary."""
+SHARE, ERROR = 0.05, 0.01
+"""Of elements that differ after roundings; of the error, relative to how much the right numbers vary."""
+ERRORS = {"shared": 0.26, "tf": 0.4}
+"""Of suites with networks of many layers of 8-bit integers, whose roundings add up. Of the shared models three are above
+0.01 in more than SHARE of their elements: person_detect (0.25: 6 steps where its two results are 48 apart), MoveNet
+(0.22) and mobilenet_quantized.pt (0.07)."""
 
 
 @dataclass
@@ -83,13 +87,13 @@ def wrong(got: Mapping[str, Any], want: Mapping[str, Array], case: Case, steps: 
     return "; ".join(texts)
 
 
-def is_near(got: Mapping[str, Any], want: Mapping[str, Array]) -> bool:
+def is_near(got: Mapping[str, Any], want: Mapping[str, Array], error: float = ERROR) -> bool:
     """Whether outputs differ as they do after many roundings: by little on average, or in few elements."""
     for name, right in want.items():
         a, b = (np.asarray(v, np.float64) for v in (got[name], right))
         if a.shape != b.shape:
             return False
-        if (a != b).mean() > SHARE and np.linalg.norm(a - b) > ERROR * max(np.linalg.norm(b - b.mean()), 1e-9):
+        if (a != b).mean() > SHARE and np.linalg.norm(a - b) > error * max(np.linalg.norm(b - b.mean()), 1e-9):
             return False
     return True
 
@@ -102,11 +106,12 @@ def steps_of(model: Model, want: Mapping[str, Array]) -> float:
     return max([1.0, *(size * 2**-21 for size in sizes)])
 
 
-def outcomes(cases: Iterable[Case], level: int) -> Iterator[Outcome]:
+def outcomes(cases: Iterable[Case], level: int, error: float = ERROR) -> Iterator[Outcome]:
     """The outcome of each case, in order.
 
     Args:
         level: of optimization.
+        error: by which results of second graphs may be off, see `is_near`.
     """
     cases = iter(cases)
     while batch := list(islice(cases, BATCH)):
@@ -117,7 +122,7 @@ def outcomes(cases: Iterable[Case], level: int) -> Iterator[Outcome]:
         for case, (outcome, rest) in zip(batch, made, strict=True):
             if rest is not None:
                 model, _, ours = rest
-                _judge(outcome, next(answers), model, ours, case)
+                _judge(outcome, next(answers), model, ours, case, error)
             yield outcome
 
 
@@ -147,7 +152,9 @@ def _made(case: Case, level: int) -> tuple[Outcome, _Rest | None]:
     return outcome, (model, mnn_oracle.Job(model, feed), ours)
 
 
-def _judge(outcome: Outcome, answer: mnn_oracle.Answer, model: Model, ours: dict[str, Array], case: Case) -> None:
+def _judge(
+    outcome: Outcome, answer: mnn_oracle.Answer, model: Model, ours: dict[str, Array], case: Case, error: float
+) -> None:
     if answer.outputs is None:
         outcome.kind, outcome.text = "fails", answer.log
         if said := _said(model, (*case.inputs.values(), *ours.values())):
@@ -156,7 +163,7 @@ def _judge(outcome: Outcome, answer: mnn_oracle.Answer, model: Model, ours: dict
     got = {name: array for (name, _), array in zip(model.outputs, answer.outputs, strict=False)}
     outcome.text = wrong(got, ours, case, steps_of(model, ours))
     outcome.kind = "differs" if outcome.text else "right"
-    if outcome.text and model.portable is not None and is_near(got, ours):
+    if outcome.text and model.portable is not None and is_near(got, ours, error):
         outcome.kind = "rounded"
     elif outcome.text and (said := _said(model, (*case.inputs.values(), *ours.values()))):
         outcome.kind, outcome.text = "noted", said
@@ -173,6 +180,11 @@ def _said(model: Model, numbers: Iterable[Any]) -> str:
 def level_of(suite: str) -> int:
     """Of optimization: single ops stay what they are."""
     return 0 if suite == "op" else 2
+
+
+def error_of(suite: str) -> float:
+    """By which results of second graphs may be off, relative to how much the right numbers vary."""
+    return ERRORS.get(suite, ERROR)
 
 
 def ops_of(model: Model) -> list[str]:
@@ -209,7 +221,7 @@ def counts(suite: str, found: Iterable[Outcome]) -> dict[str, Any]:
 def main(argv: list[str]) -> None:
     said = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     for suite in argv or SUITES:
-        found = list(outcomes(SUITES[suite](), level_of(suite)))
+        found = list(outcomes(SUITES[suite](), level_of(suite), error_of(suite)))
         said[suite] = counts(suite, found)
         rows = [f"{suite} {said[suite]['kinds']}"]
         rows += [

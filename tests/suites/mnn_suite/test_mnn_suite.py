@@ -19,7 +19,7 @@ from minnow.schema.errors import MinnowError
 from minnow.schema.notice import kind_of
 from minnow.schema.ops import all_ops, get
 from mnn_suite.case import SUITES, op_cases
-from mnn_suite.sweep import KNOWN, NOT_SAME, RECORD, Outcome, counts, form, level_of, ops_of, outcomes
+from mnn_suite.sweep import KNOWN, NOT_SAME, RECORD, Outcome, counts, error_of, form, level_of, ops_of, outcomes
 
 _NEEDS = {"tf": ("tensorflow", "ai_edge_litert"), "torch": ("torch",), "caffe": ("cv2", "torch")}
 
@@ -37,7 +37,7 @@ def test_the_list_names_suites_and_reasons() -> None:
 def test_mnn_gives_our_numbers(suite: str) -> None:
     if not all(map(find_spec, _NEEDS.get(suite, ()))):
         pytest.skip("a package that makes or judges the models is not installed")
-    found = list(outcomes(SUITES[suite](), level_of(suite)))
+    found = list(outcomes(SUITES[suite](), level_of(suite), error_of(suite)))
     wrong = []
     for outcome in found:
         name = f"{suite}/{outcome.name}"
