@@ -16,6 +16,7 @@ from minnow.expr.setting import SETTINGS
 from minnow.expr.var import Var, as_var
 from minnow.nn.module import Module
 from minnow.schema.errors import UsageError
+from minnow.schema.ir import DType
 
 _MOST = 1 << 29
 """Elements of a parameter: more of them no file can hold."""
@@ -211,8 +212,9 @@ class BatchNormalization(_Layer):
 
     def _settle(self) -> None:
         new, self.__dict__["_new"] = self._new, []
+        m = self._momentum
         for var, value in new:
-            var.write(value.read())
+            var.write(var.read() * np.float32(m) + value.read() * np.float32(1 - m))
 
     def forward(self, x: Any) -> Var:
         """Of the shape of the input, whose axis 1 are the channels; an image in NHWC is converted to NC4HW4."""
@@ -232,18 +234,17 @@ class BatchNormalization(_Layer):
             return apply("BatchNorm", image, *rows, epsilon=self._epsilon)  # type: ignore[no-any-return]
         self._settle()
         axes = (0, *range(2, rank))
-        center = image - apply("ReduceMean", image, axes=axes, keepdims=True)
-        spread = apply("ReduceMean", center * center, axes=axes, keepdims=True)
-        result = center / apply("Sqrt", spread + self._epsilon) * scale + bias
-        self._collect(((variance, spread), (mean, apply("ReduceMean", image, axes=axes, keepdims=True))))
-        return result  # type: ignore[no-any-return]
-
-    def _collect(self, seen: Sequence[tuple[Var, Var]]) -> None:
-        m = self._momentum
-        known = [(var, Var.from_array(var.read()), value) for var, value in seen]
-        self.__dict__["_new"] = [(var, old * m + value * (1 - m)) for var, old, value in known]
+        flat = Var.from_array(np.asarray([-1], np.int64))
+        mean_now = apply("ReduceMean", image, axes=axes, keepdims=True)
+        # The mean that is a part of the variance has no influence on it: no gradient goes through the integers.
+        fixed = apply("BitCast", apply("BitCast", mean_now, to=DType.I32), to=DType.F32)
+        spread = apply("ReduceMean", apply("Square", image - fixed), axes=axes, keepdims=True)
+        rows = [apply("Reshape", v, flat, format=NCHW) for v in (scale, bias, mean_now, spread)]
+        result = apply("BatchNorm", image, *rows, epsilon=self._epsilon)
+        self.__dict__["_new"] = [(variance, spread), (mean, mean_now)]
         if not SETTINGS.lazy:
             self._settle()
+        return result  # type: ignore[no-any-return]
 
 
 @named(

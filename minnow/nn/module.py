@@ -167,10 +167,9 @@ class Module:
             module.__dict__["_is_training"] = bool(mode)
 
     def pending(self) -> list[tuple[Var, Var]]:
-        """Parameters that the latest `forward` in training changes, each with the Var that is its new value.
+        """Parameters that the latest `forward` in training changes, each with a Var that `settle` needs for that.
 
-        Where a graph is computed as a whole, as an optimizer does, the new values can be computed with it. Pass what
-        was computed to `settle`, which computes it otherwise.
+        Where a graph is computed as a whole, as an optimizer does, these can be computed with it.
         """
         return [pair for module in self.modules() for pair in module._pending()]
 

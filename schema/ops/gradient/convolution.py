@@ -36,7 +36,12 @@ def _(g, x, w, bias, residual, *, strides, pads, dilations, group, activation, a
     ends = window.resolve(sizes, span, strides, pads, auto_pad)
     w32 = g.Cast(w, to=x.dtype) if w.dtype is not x.dtype else w
     by_x = None
-    if 0 not in out:
+    back = [(k - 1 - b, k - 1 - e) for k, (b, e) in zip(span, ends, strict=True)]
+    if 0 not in (*out, *x.shape) and set(strides) == {1} and min(min(pair) for pair in back) >= 0:
+        # Without strides a convolution goes back, too, and has more ways to be fast.
+        pads = (*(b for b, _ in back), *(e for _, e in back))
+        by_x = g.Conv(dz, turned(g, w32, group), strides=strides, dilations=dilations, group=group, pads=pads)
+    elif 0 not in out:
         geometry = transposed(sizes, out, span, strides, ends)
         by_x = g.ConvTranspose(dz, w32, strides=strides, dilations=dilations, group=group, **geometry)
     by_w = by_kernel(g, x, dz, w.shape, strides, ends, dilations, group)
@@ -45,12 +50,23 @@ def _(g, x, w, bias, residual, *, strides, pads, dilations, group, activation, a
     return by_x, by_w, by_bias if bias is None or bias.dtype is x.dtype else g.Cast(by_bias, to=bias.dtype), dz
 
 
+def turned(g, w, group):
+    """Weights[O, C / group, kernel...] as those that go back, [C, O / group, kernel...], the kernel turned round."""
+    o, per_group, *kernel = w.shape
+    if per_group > 1 or o > group:
+        apart = g.reshaped(w, group, o // group, per_group, *kernel)
+        w = g.Transpose(apart, perm=(0, 2, 1, *range(3, 3 + len(kernel))))
+        w = g.reshaped(w, group * per_group, o // group, *kernel)
+    axes = tuple(2 + i for i, k in enumerate(kernel) if k > 1)
+    return g.Reverse(w, axes=axes) if axes else w
+
+
 def by_kernel(g, x, dy, shape, strides, ends, dilations, group):
     """The gradient of weights of that shape[O, C / group, kernel...], for inputs x and the gradient of outputs dy.
 
     What a tap of the kernel has seen is a strided part of the padded input: each has its product with dy.
     """
-    n, c, *_ = x.shape
+    n = x.shape[0]
     o, per_group, *kernel = shape
     out = dy.shape[2:]
     count = math.prod(out)
@@ -59,16 +75,11 @@ def by_kernel(g, x, dy, shape, strides, ends, dilations, group):
     if any(b or e for b, e in ends):
         begins, finals = [0, 0, *(b for b, _ in ends)], [0, 0, *(e for _, e in ends)]
         x = g.Pad(x, g.ints(*(v for pair in zip(begins, finals, strict=True) for v in pair)))
-    depthwise = group > 1 and per_group == 1 and o == group
-    x = x if depthwise else channels_first(g, x)
+    x = channels_first(g, x)
     if not any(k > 1 for k in kernel) and not any(s > 1 for s in strides):
         taps = [x]
     else:
         taps = [part for _, part in tap_parts(g, x, out, kernel, strides, dilations)]
-    if depthwise:
-        axes = [0, *range(2, x.rank)]
-        sums = [g.total(part * dy, axes) for part in taps]
-        return g.reshaped(g.Concat(*(g.reshaped(s, c, 1, 1) for s in sums), axis=2), *shape)
     # All windows of all images as the columns of one matrix, or of one for each group.
     k, columns = len(taps), n * count
     flat = [g.reshaped(part, group, per_group, 1, columns) for part in taps]
