@@ -38,7 +38,7 @@ BATCH = 100
 SHARE, ERROR = 0.05, 0.01
 """Of elements that differ after roundings; of the error, relative to how much the right numbers vary."""
 ERRORS = {"shared": 0.26, "tf": 0.4}
-"""Of suites with networks of many layers of 8-bit integers, whose roundings add up. Of the shared models three are above
+"""Of suites with networks of many layers of 8-bit integers, whose roundings add up. Three shared models are above
 0.01 in more than SHARE of their elements: person_detect (0.25: 6 steps where its two results are 48 apart), MoveNet
 (0.22) and mobilenet_quantized.pt (0.07)."""
 
