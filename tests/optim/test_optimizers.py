@@ -46,6 +46,7 @@ def _optimizers() -> list[tuple[str, Any, Torch]]:
     ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", range(4), ids=[name for name, _, _ in _optimizers()])
 def test_steps_are_those_of_pytorch(kind: int) -> None:
     """Batches of two sizes: there are two programs, and what the optimizer keeps goes from one to the other."""
