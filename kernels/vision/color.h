@@ -37,9 +37,16 @@ struct YuvPlanes {
   int64_t y_stride = 0, chroma_stride = 0, y_step = 1, step = 1;
   bool half_rows = true;  // chroma has half the rows, too
 };
-// One row to n pixels of 3 or 4 channels, n even.
-void yuv_row(const uint8_t* y, int64_t y_step, const uint8_t* u, const uint8_t* v, int64_t step, uint8_t* dst,
-             int64_t n, int64_t channels, bool red_first);
+// Whole numbers of `bits` fractional bits.
+struct YuvCoefficients {
+  int32_t bits, half, black, luma, v_to_red, v_to_green, u_to_green, u_to_blue;
+};
+constexpr YuvCoefficients kStudioYuv = {20, 1 << 19, 16, 1220542, 1673527, -852492, -409993, 2116026};  // OpenCV's
+constexpr YuvCoefficients kFullYuv = {6, 0, 0, 64, 73, -37, -25, 130};                                  // MNN's
+constexpr int kYuvBlock = 64;
+// One row to n pixels of 3 or 4 channels.
+void yuv_row(const YuvCoefficients& coefficients, const uint8_t* y, int64_t y_step, const uint8_t* u, const uint8_t* v,
+             int64_t step, uint8_t* dst, int64_t n, int64_t channels, bool red_first);
 Status from_yuv(const YuvPlanes& src, const Picture& dst, bool red_first, ThreadPool& pool);
 // Y of all pixels, U and V of each fourth one: its left upper one.
 void to_yuv(const Picture& src, uint8_t* y, uint8_t* u, uint8_t* v, bool red_first);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/vision/color.h"
 #include "kernels/vision/finish.h"
 #include "kernels/vision/interpolation_weights.h"
 
@@ -19,16 +20,6 @@ bool is_video(PixelFormat format) {
 bool is_blue_first(PixelFormat format) { return format == PixelFormat::kBgr || format == PixelFormat::kBgra; }
 
 uint8_t byte_of(int v) { return static_cast<uint8_t>(v < 0 ? 0 : v > 255 ? 255 : v); }
-
-// A row of luma and its two rows of chroma to RGB, by MNN's coefficients of 6 bits.
-void video_row(const uint8_t* y, const uint8_t* u, const uint8_t* v, int64_t step, int64_t n, uint8_t* rgb) {
-  for (int64_t x = 0; x < n; ++x, rgb += 3) {
-    const int luma = 64 * y[x], cu = u[x / 2 * step] - 128, cv = v[x / 2 * step] - 128;
-    rgb[0] = byte_of((luma + 73 * cv) >> 6);
-    rgb[1] = byte_of((luma - 25 * cu - 37 * cv) >> 6);
-    rgb[2] = byte_of((luma + 130 * cu) >> 6);
-  }
-}
 
 void video_rows(PixelFormat format, const uint8_t* pixels, int64_t width, int64_t height, int64_t stride, int64_t begin,
                 int64_t end, uint8_t* rgb) {
@@ -46,7 +37,7 @@ void video_rows(PixelFormat format, const uint8_t* pixels, int64_t width, int64_
       u = pair + (format == PixelFormat::kNv21 ? 1 : 0);
       v = pair + (format == PixelFormat::kNv21 ? 0 : 1);
     }
-    video_row(pixels + y * stride, u, v, step, width, rgb + y * width * 3);
+    yuv_row(kFullYuv, pixels + y * stride, 1, u, v, step, rgb + y * width * 3, width, 3, true);
   }
 }
 

@@ -64,22 +64,23 @@ inline int64_t border_index(int64_t p, int64_t n, Border border) {
 
 // Numbers to an element type as OpenCV does it: to the nearest, ties to even, and to the limits of the type.
 template <typename T>
-inline T saturated(float v) {
-  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(v);
-  constexpr float kLow = static_cast<float>(std::numeric_limits<T>::min());
-  constexpr float kHigh = static_cast<float>(std::numeric_limits<T>::max());
-  v = v > kLow ? v : kLow;  // NaN, too
-  v = v < kHigh ? v : kHigh;
-  return static_cast<T>(__builtin_rintf(v));
-}
-template <typename T>
 inline T saturated(double v) {
   if constexpr (std::is_floating_point_v<T>) return static_cast<T>(v);
   constexpr double kLow = static_cast<double>(std::numeric_limits<T>::min());
   constexpr double kHigh = static_cast<double>(std::numeric_limits<T>::max());
   v = v > kLow ? v : kLow;
   v = v < kHigh ? v : kHigh;
-  return static_cast<T>(__builtin_rint(v));
+  return static_cast<T>(__builtin_lrint(v));
+}
+template <typename T>
+inline T saturated(float v) {
+  if constexpr (std::is_same_v<T, int32_t>) return saturated<T>(static_cast<double>(v));
+  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(v);
+  constexpr float kLow = static_cast<float>(std::numeric_limits<T>::min());
+  constexpr float kHigh = static_cast<float>(std::numeric_limits<T>::max());
+  v = v > kLow ? v : kLow;  // NaN, too
+  v = v < kHigh ? v : kHigh;
+  return static_cast<T>(__builtin_irintf(v));  // an instruction; rintf may be a call
 }
 template <typename T>
 inline T saturated(int32_t v) {
