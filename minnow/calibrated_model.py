@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from minnow.calibration_data import Inputs
 from minnow.optimizer.quantize.activations import (
+    LAYERS,
     Plan,
     Step,
     Weights,
@@ -25,10 +27,12 @@ from minnow.optimizer.quantize.activations import (
 )
 from minnow.optimizer.quantize.equalize import equalize
 from minnow.optimizer.quantize.histogram import Channels, Histogram
+from minnow.optimizer.quantize.layers import layers_of
+from minnow.optimizer.quantize.prune import MOST_INPUTS, products_of_inputs
 from minnow.optimizer.quantize.ranges import range_of
 from minnow.options.run import RunOptions
 from minnow.schema.errors import UsageError
-from minnow.schema.ir import Node
+from minnow.schema.ir import DType, Node
 
 if TYPE_CHECKING:
     from minnow.options.quantize import QuantizeOptions
@@ -93,6 +97,8 @@ class CalibratedModel:
         channels: by input of a layer.
         runs: how many inputs were run.
         unused: patterns that exclude nothing.
+        is_equalized: channels were made alike.
+        first_part: the same, with what the first inputs of a calibration have shown.
     """
 
     def __init__(self, model: Model, options: QuantizeOptions, path: Path, threads: int | None = None) -> None:
@@ -106,7 +112,10 @@ class CalibratedModel:
         self.histograms: dict[Value, Histogram] = {}
         self.channels: dict[Value, Channels] = {}
         self._steps: dict[Value, Step] = {}
+        self._rounded: dict[Node, Weights] = {}
         self.runs = 0
+        self.is_equalized = False
+        self.first_part: CalibratedModel | None = None
 
     def choose(self, method: str) -> None:
         """Takes ranges by this method from now on."""
@@ -124,19 +133,19 @@ class CalibratedModel:
         return f"excluded by '{found[0]}'" if found else ""
 
     @property
-    def results(self) -> list[Value]:
-        """What models are compared by: outputs, and of probabilities the numbers that they are made of.
+    def results(self) -> list[list[Value]]:
+        """What models are compared by: for each output of floats some tensors whose errors count alike.
 
-        Probabilities near 0 or 1 hide errors, and those between show them at a few inputs alone.
+        One is the output, or of probabilities the numbers that they are made of: probabilities near 0 or 1 hide errors,
+        and those between show them at a few inputs alone. The other is what the last layer reads: of an output with
+        few numbers the error is mostly chance.
         """
-        makers = [(v, v.producer) for v in self.model.graph.outputs]
-        # op list: they make probabilities of numbers
-        return [
-            n.input(0)
-            if n is not None and n.op in ("Softmax", "LogSoftmax", "Sigmoid") and n.input(0).data is None
-            else v
-            for v, n in makers
-        ]
+        found = []
+        for value in (_in_front_of_probabilities(v) for v in self.model.graph.outputs if v.type.dtype.is_float):
+            layer = _behind_views(value)
+            has_features = layer is not None and layer.op in LAYERS and layer.input(0).data is None
+            found.append([value, layer.input(0)] if layer is not None and has_features else [value])
+        return found
 
     def session(self, path: Path) -> Session:
         """A session for one of the files."""
@@ -150,8 +159,13 @@ class CalibratedModel:
 
         save(self.model, self.path)
 
-    def calibrate(self, inputs: Iterator[Inputs]) -> None:
-        """Runs the float model with all inputs, and counts the numbers of its tensors."""
+    def calibrate(self, inputs: Iterator[Inputs], part: int = 0) -> None:
+        """Runs the float model with all inputs, and counts the numbers of its tensors.
+
+        Args:
+            inputs: of the runs.
+            part: after so many of them, what is known is kept as `first_part`.
+        """
         session = self.session(self.path)
         self._steps.clear()
         self.histograms = {value: Histogram() for value in self.plan.points}
@@ -163,6 +177,11 @@ class CalibratedModel:
                 self.histograms[value].add(array)
                 if value in self.channels:
                     self.channels[value].add(array)
+            if self.runs == part:
+                self.first_part = copy(self)
+                self.first_part.histograms = {v: deepcopy(h) for v, h in self.histograms.items()}
+                self.first_part.channels = {v: deepcopy(c) for v, c in self.channels.items()}
+                self.first_part._steps = {}
         strange = [v.name for v, h in self.histograms.items() if h.strange and not h.total]
         if strange:
             raise UsageError(
@@ -186,18 +205,26 @@ class CalibratedModel:
                 yield from ((v, found[v.name]) for v in part)
                 part, size = [], 0
 
-    def equalized(self, path: Path) -> CalibratedModel | None:
-        """The same function, with channels between layers that are alike; None where there are no such pairs.
+    def equalized(self, path: Path, functions: bool = False) -> CalibratedModel | None:
+        """The same function, with channels in front of layers that are alike; None where nothing changes.
 
         Args:
             path: where its float model is written; it is to be calibrated again.
+            functions: also the channels behind functions, which are divided in a node of their own.
         """
         graph = self.model.graph.clone()
         values = dict(zip(self.model.graph.values(), graph.values(), strict=True))
-        if not equalize(graph, {values[v]: c.largest for v, c in self.channels.items()}):
+        if not equalize(graph, {values[v]: c.largest for v, c in self.channels.items()}, functions):
             return None
         made = CalibratedModel(replace(self.model, graph=graph), self.options, path, self.threads)
+        made.method, made.wide, made.is_equalized = self.method, self.wide, True
         made.write()
+        return made
+
+    def widened(self) -> CalibratedModel:
+        """The same model with results of 16 bits, where that can be."""
+        made = copy(self)
+        made.wide, made._steps = True, {}
         return made
 
     def _step(self, value: Value) -> Step:
@@ -238,11 +265,37 @@ class CalibratedModel:
             self._steps[value] = self._step(value) if cut and step.zero and self.histograms[value].low >= 0 else step
         return self._steps[value]
 
+    def round_by_outputs(self, inputs: Sequence[Inputs]) -> int:
+        """Rounds the weights of layers so that their outputs stay near for some inputs; returns how many layers it did.
+
+        Layers in groups, and those with more inputs than a matrix of all products can have, are rounded as before.
+        """
+        session = self.session(self.path)
+        for layer in layers_of(self.model.graph):
+            node, name = layer.node, layer.node.input(0).name
+            if node not in self.plan.ends or layer.operand != 1 or node.input(0).type.dtype is not DType.F32:
+                continue
+            if np.prod(layer.stored_shape[1:]) > MOST_INPUTS:
+                continue
+            total: Array | None = None
+            for one in inputs:
+                if self.model.states:
+                    session.reset()
+                found = products_of_inputs(layer, session.run(one, fetch=[name])[name])
+                if found is None:
+                    total = None
+                    break
+                total = found if total is None else total + found
+            if total is not None:
+                array = np.asarray(node.input(1).array, np.float32)
+                self._rounded[node] = Weights.of(array, bias_of(node), total / len(inputs))
+        return len(self._rounded)
+
     def weights(self, node: Node) -> Weights:
         """The weights of a layer as integers, with a bias that makes up for the mean of their error."""
         array = np.asarray(node.input(1).array, np.float32)
         bias = bias_of(node)
-        made = Weights.of(array, bias)
+        made = self._rounded.get(node) or Weights.of(array, bias)
         if not self.options.bias_correction or node.input(0) not in self.channels:
             return made
         mean = self.channels[node.input(0)].mean
@@ -252,6 +305,28 @@ class CalibratedModel:
         by_group = sums.reshape(group, -1, sums.shape[1])
         shift = np.einsum("goi,gi->go", by_group, mean.reshape(group, -1)).reshape(-1)
         return replace(made, bias=((0 if bias is None else bias) + shift).astype(np.float32))
+
+
+# op list: they make probabilities of numbers
+_PROBABILITIES = ("Softmax", "LogSoftmax", "Sigmoid")
+# op list: they only give the numbers of a tensor another shape
+_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Cast")
+
+
+def _behind_views(value: Value) -> Node | None:
+    """The node that makes the numbers of a tensor, perhaps in another shape."""
+    node = value.producer
+    while node is not None and node.op in _VIEWS:
+        node = node.input(0).producer
+    return node
+
+
+def _in_front_of_probabilities(value: Value) -> Value:
+    """The numbers that probabilities are made of; else the tensor itself."""
+    node = _behind_views(value)
+    if node is not None and node.op in _PROBABILITIES and node.input(0).data is None:
+        return node.input(0)
+    return value
 
 
 @dataclass

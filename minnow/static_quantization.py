@@ -6,8 +6,9 @@ import logging
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,7 +18,8 @@ from minnow.convert import Report, convert_file
 from minnow.integer_layers import WrittenModel, refusals
 from minnow.metric import metric_of
 from minnow.mnnquant_file import with_mnnquant
-from minnow.optimizer.quantize.activations import LAYERS, unique_names
+from minnow.optimizer.quantize.activations import LAYERS, unique_names, wide_results
+from minnow.optimizer.quantize.halves import widen_halves
 from minnow.optimizer.quantize.layers import layers_of
 from minnow.options.calibration import RangeMethod
 from minnow.options.quantize import QuantizeOptions, parsed_drop
@@ -41,8 +43,12 @@ _log = logging.getLogger("minnow.quantize")
 _APART = ("fuse_residual", "fuse_activation", "fuse_binary_relu", "fuse_conv_activation", "fuse_elementwise")
 """Rules that put into layers what the rules for integers look for behind them."""
 
-_CHOICES: tuple[RangeMethod, ...] = ("mse", "percentile")
-"""What "auto" chooses from: narrow ranges, and those without a few numbers far away."""
+_CHOICES: tuple[RangeMethod, ...] = ("mse", "percentile", "minmax")
+"""What "auto" chooses from: the first one, unless another one is clearly better."""
+_Form = Literal["equalized", "wide"]
+_CLEAR_DB = 0.5
+_WIDE_DB = 3.0
+"""What results of 16 bits have to gain where they are not asked for: half of the squared error."""
 _MEASURED = 32
 """Inputs of the calibration that results are measured with, where no `data` is given."""
 _RANKED = 2
@@ -131,6 +137,7 @@ def _read(source: Path, conversion: ConvertOptions) -> Model:
 def _prepare(model: Model, options: QuantizeOptions) -> None:
     from minnow.optimizer import optimize
 
+    widen_halves(model.graph)
     optimize(model, 2, target="minnow", passes=[*options.passes, *(f"-{name}" for name in _APART)], int64="keep")
     unique_names(model.graph)
 
@@ -145,9 +152,8 @@ class _Work:
         self.score: float | None = None
         self.kept: set[str] = set()
         self.effects: dict[str, float | None] = {}
-        self.tried = 0
+        self.tried = self.fitted = 0
         self.inputs: list[Inputs] = []
-        self.equalized = False
         self._said: list[str] = []
         plan = self.calibrated.plan
         if not plan.layers:
@@ -165,10 +171,14 @@ class _Work:
         work = self.calibrated
         work.write()
         inputs = given if given is not None else self._synthetic()
-        work.calibrate(inputs())
-        self._inputs = inputs
         asked = samples(self.options.data or (), work.model, {})
+        # Without other inputs the second half of the calibration is what the first half has to be good for.
+        self._part = 0 if asked else sum(1 for _ in inputs()) // 2
+        work.calibrate(inputs(), self._part)
+        self._inputs = inputs
         self.inputs = [s.inputs for s in asked] or _spread(inputs(), work.runs)
+        others = islice(inputs(), self._part, None)
+        self._others = self.inputs if asked else _spread(others, work.runs - self._part)
         session = work.session(work.path)
         self.wanted = outputs_of(session, self.inputs, bool(work.model.states))
         if self.options.metric:
@@ -212,17 +222,16 @@ class _Work:
 
     def chosen(self) -> QuantizedModel:
         """The model that keeps the limit of the loss, with as many layers as possible in integers."""
-        if self.options.equalize != "off":
-            self._equalize()
-        elif self.options.activation_method == "auto":
-            self._best(self.calibrated)
+        self._take_best_form()
+        if self.options.rounding == "fitted":
+            self.fitted = self.calibrated.round_by_outputs(_spread(self._inputs(), self.calibrated.runs))
         made = self.calibrated.quantized()
         if not self.options.max_drop:
             return made
         names = [node.name for node in self.calibrated.plan.layers]
         if self._keeps(made, ()):
             return made
-        if self.options.activations == "auto":
+        if self.options.activations == "auto" and not self.calibrated.wide:
             self.calibrated.wide = True
             made = self.calibrated.quantized()
             if self._keeps(made, ()):
@@ -243,37 +252,70 @@ class _Work:
         self.kept = set(worst[:most])
         return self.calibrated.quantized(self.kept)
 
-    def _equalize(self) -> None:
-        """Makes channels between layers alike, if the outputs are nearer to those of the float model then."""
-        other = self.calibrated.equalized(self.folder / "equalized.mnn")
-        before = self._best(self.calibrated) if other is not None or self.options.activation_method == "auto" else None
-        if other is None or before is None:
-            return
-        other.calibrate(self._inputs())
-        after = self._best(other)
-        _log.info("equalization: SQNR of the outputs %g dB before, %g dB after", before, after)
-        if after > before or self.options.equalize == "on":
-            self.calibrated = other
-            self.equalized = True
+    def _take_best_form(self) -> None:
+        """Chooses ranges, equalizes channels and gives results more bits, as far as the outputs gain by it.
+
+        Forms are compared with inputs that they were not calibrated with.
+        """
+        options = self.options
+        forms: list[_Form] = ["equalized"] if options.equalize != "off" else []
+        if options.activations == "auto" or (options.activations == "int16" and forms):
+            forms.append("wide")
+        trial = self.calibrated.first_part or self.calibrated
+        taken: _Form | None = None
+        others = {form: made for form in forms if (made := self._in_form(form, trial, self._part)) is not None}
+        if options.equalize == "on" and "equalized" in others:
+            trial, taken = others.pop("equalized"), "equalized"
+        if others or options.activation_method == "auto":
+            best = self._best(trial)
+            for form, other in others.items():
+                found = self._best(other)
+                _log.info("%s: SQNR of the outputs %g dB, %g dB without", form, found, best)
+                if found > best + (_WIDE_DB if other.wide and not trial.wide else 0.0):
+                    trial, taken, best = other, form, found
+        if taken is not None:
+            made = self._in_form(taken, self.calibrated, 0)
+            assert made is not None
+            self.calibrated = made
+        self.calibrated.choose(trial.method)
+
+    def _in_form(self, form: _Form, work: CalibratedModel, part: int) -> CalibratedModel | None:
+        """The model in another form, calibrated with the first `part` inputs (0: all); None where nothing differs."""
+        is_wide = form == "wide"
+        if is_wide and not wide_results(work.plan):
+            return None
+        path = self.folder / f"{form}-{part}.mnn"
+        other = work.equalized(path, functions=is_wide) if self.options.equalize != "off" else None
+        if other is None:
+            return work.widened() if is_wide and not work.wide else None
+        other.wide = is_wide or work.wide
+        other.calibrate(islice(self._inputs(), part or None))
+        return other
 
     def _best(self, work: CalibratedModel) -> float:
-        """Takes the best of the methods for ranges there, and returns its SQNR in dB."""
-        methods = _CHOICES if self.options.activation_method == "auto" else (work.method,)
+        """Takes the best of the methods for ranges there, and returns the SQNR of its results in dB."""
+        if self.options.activation_method != "auto":
+            return self._sqnr(work)
         found: dict[str, float] = {}
-        for method in methods:
+        for method in _CHOICES:
             work.choose(method)
             found[method] = self._sqnr(work)
-        work.choose(max(found, key=lambda m: found[m]))
         _log.info("ranges: SQNR of the outputs %s", found)
-        return found[work.method]
+        # A little more is chance: which numbers lie near the middle of two integers.
+        best = max(found, key=lambda m: found[m] + (_CLEAR_DB if m == _CHOICES[0] else 0.0))
+        work.choose(best)
+        return found[best]
 
     def _sqnr(self, work: CalibratedModel) -> float:
         self.tried += 1
         made = work.quantized()
-        names = {v.name: made.names.get(v.name, v.name) for v in work.results if v.type.dtype.is_float}
+        results = work.results
+        names = {v.name: made.names.get(v.name, v.name) for result in results for v in result}
         floats, integers = work.session(work.path), work.session(self.write(made))
-        found = errors(floats, integers, names, self.inputs, bool(work.model.states)).values()
-        return min((e.sqnr_db for e in found if e.sqnr_db is not None), default=float("inf"))
+        found = errors(floats, integers, names, self._others, bool(work.model.states))
+        exact = float("inf")
+        decibels = {name: exact if (db := error.sqnr_db) is None else db for name, error in found.items()}
+        return min((float(np.mean([decibels[v.name] for v in result])) for result in results), default=exact)
 
     def _keeps(self, made: QuantizedModel, kept: Collection[str]) -> bool:
         limit, is_share = parsed_drop(self.options.max_drop)
@@ -334,7 +376,8 @@ class _Work:
             tensors=sum(map(file.has_integers, made.numbers.values())),
             calibrated=self._layers(made, written, file),
             corrections=["biases corrected"] * options.bias_correction
-            + ["channels equalized"] * self.equalized
+            + ["channels equalized"] * work.is_equalized
+            + [f"weights of {self.fitted} layers rounded by outputs"] * bool(self.fitted)
             + [f"{wide} results of 16 bits"] * bool(wide),
         )
         if options.measure:

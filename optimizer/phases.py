@@ -79,6 +79,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "attention": ("attention.spelled", "attention.join"),
     "convolution": ("convolution.absorb", "convolution.chain", "convolution.group", "convolution.input"),
     "quantized": ("quantize.layer",),
+    "wide": ("quantize.wide",),
     "tiles": ("movement.tiles",),
     "pooled": ("reduction.pooled",),
     "epilogue": ("fusion.epilogue",),
@@ -157,6 +158,7 @@ _FUSE = (
         "residuals and activations go into final layers: rules before it look for these nodes beside layers",
     ),
     Step("eliminate_common", "what the rules have made alike"),
+    Step("wide:*", "after the rules for layers of integers, which know what these mean by its own node"),
     Step("fuse_elementwise", "takes whatever no rule has made use of"),
 )
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 from minnow.options.option import Options, option
 from minnow.schema.errors import UsageError
 
+Rounding = Literal["nearest", "fitted"]
 Equalize = Literal["auto", "on", "off"]
 Activations = Literal["auto", "int8", "int16"]
 RangeMethod = Literal["auto", "minmax", "percentile", "mse", "kl", "admm"]
@@ -41,15 +42,16 @@ class CalibrationOptions(Options):
         512, "Largest number of inputs to calibrate with: the first ones, in the order of their names.", least=1
     )
     activation_method: RangeMethod = option(
-        "mse",
+        "auto",
         "How the range of a tensor is chosen: minmax, all numbers; percentile, most of them; mse, with the least "
         "squared error; kl, with the least change of the distribution; admm, scale and integers fitted in turns; auto, "
-        "mse or percentile, whichever leaves the outputs nearer to those of the float model.",
+        "mse, unless percentile or minmax leaves the outputs clearly nearer to those of the float model.",
     )
     activations: Activations = option(
         "auto",
         "Integers of what layers compute, where no other layer reads it as it is: int8, which are fast; int16, which "
-        "lose almost nothing; auto, int8, but int16 if the loss is above --max-drop otherwise.",
+        "lose almost nothing; auto, int8, but int16 where that halves the squared error of the outputs, or if the loss "
+        "is above --max-drop otherwise.",
     )
     percentile: float = option(
         99.99, "For the method percentile: how many of 100 numbers lie within the range.", above=0, most=100
@@ -59,6 +61,11 @@ class CalibrationOptions(Options):
         True, "Change biases so that the error of the weights leaves the mean of each channel as it was."
     )
 
+    rounding: Rounding = option(
+        "nearest",
+        "Which integer a weight becomes: nearest; fitted, so that the outputs of a layer stay near (GPTQ), which takes "
+        "longer and helps where weights, not tensors, lose the most.",
+    )
     equalize: Equalize = option(
         "auto",
         "Give the channels between two layers ranges that are alike, without changing what the layers compute "

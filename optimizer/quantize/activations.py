@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minnow.optimizer.quantize.ranges import Function
+from minnow.optimizer.quantize.rounding import fitted
 from minnow.schema.ir import DType, Graph, Node, Value
 from minnow.schema.ops import Builder, Trait, get
 from minnow.schema.ops.epilogue import RESIDUAL
@@ -171,13 +172,13 @@ def function_of(value: Value, plan: Plan) -> Function | None:
         return None
     node = value.users[0]
     shared = any(owner is value and v is not value for v, owner in plan.points.items())
-    if shared or len(node.inputs) != 1 or len(node.outputs) != 1 or not _is_function(node):
+    if shared or len(node.inputs) != 1 or len(node.outputs) != 1 or not is_function(node):
         return None
     op = get(node.op)
     return lambda x: np.asarray(op.evaluate([np.asarray(x, np.float32)], node.attrs)[0], np.float64)
 
 
-def _is_function(node: Node) -> bool:
+def is_function(node: Node) -> bool:
     traits = get(node.op).traits
     return Trait.ELEMENTWISE in traits and Trait.RANDOM not in traits and node.output.type.dtype is DType.F32
 
@@ -305,13 +306,23 @@ class Weights:
     bias: Array | None
 
     @classmethod
-    def of(cls, weights: Array, bias: Array | None) -> Weights:
-        """Each channel from minus to plus its largest magnitude."""
+    def of(cls, weights: Array, bias: Array | None, squares: Array | None = None) -> Weights:
+        """Each channel from minus to plus its largest magnitude.
+
+        Args:
+            weights: f32[output channels, ...].
+            bias: f32[output channels], or None.
+            squares: the mean products of the inputs of an output, by which weights are rounded; None: to the nearest.
+        """
         rows = np.asarray(weights, np.float32).reshape(len(weights), -1)
         scale = (np.abs(rows).max(1) / np.float32(_WEIGHT_MOST)).astype(np.float32)
         scale = np.where(scale < np.finfo(np.float32).tiny, np.float32(1), scale)
-        numbers = np.clip(np.rint(rows / scale[:, None]), -_WEIGHT_MOST, _WEIGHT_MOST).astype(np.int8)
-        return cls(numbers.reshape(weights.shape), scale, None if bias is None else np.asarray(bias, np.float32))
+        if squares is None:
+            found = np.clip(np.rint(rows / scale[:, None]), -_WEIGHT_MOST, _WEIGHT_MOST)
+        else:
+            found = fitted(rows, scale, -_WEIGHT_MOST, _WEIGHT_MOST, squares)
+        numbers = found.astype(np.int8).reshape(weights.shape)
+        return cls(numbers, scale, None if bias is None else np.asarray(bias, np.float32))
 
     def holding_bias(self, step: Step) -> Weights:
         """The same with larger scales where the bias would be too many steps of the sums, as with weights near 0."""

@@ -24,7 +24,8 @@ MOST_INPUTS = 4096
 MOST_WORK = 2e11
 """Multiplications that finding the best weights for what stays may take."""
 
-_COLUMNS = 128
+COLUMNS = 128
+"""Inputs whose errors go to those behind them together."""
 _DAMPING = 0.01
 
 
@@ -85,11 +86,11 @@ def _kept(scores: Array, block: int, sparsity: float) -> Array:
 
 def _fitted(matrix: Array, block: int, sparsity: float, squares: Array) -> Array:
     """The weights after each input that becomes 0 has moved its share to the inputs behind it."""
-    inverse = _inverse_factor(squares)
+    inverse = inverse_factor(squares)
     rest = matrix.astype(np.float64)
     columns = rest.shape[1]
-    for begin in range(0, columns, _COLUMNS):
-        end = min(begin + _COLUMNS, columns)
+    for begin in range(0, columns, COLUMNS):
+        end = min(begin + COLUMNS, columns)
         scale = np.diag(inverse)[begin:end]
         keep = _kept(np.square(rest[:, begin:end] / scale), block, sparsity)
         errors = np.zeros((len(rest), end - begin))
@@ -148,7 +149,7 @@ def _solved(matrix: Array, right: Array) -> Array:
         return np.full_like(right, np.nan)
 
 
-def _inverse_factor(squares: Array) -> Array:
+def inverse_factor(squares: Array) -> Array:
     """The upper triangular U with U^T U the inverse of the matrix, which is made regular where it is not."""
     size = len(squares)
     mean = float(np.mean(np.diag(squares)))
