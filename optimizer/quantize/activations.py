@@ -30,6 +30,16 @@ LAYERS = tuple(RULES)
 _SAME_SCALE = ("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Expand", "Gather")
 """Ops that leave the numbers as they are."""
 
+
+def _moves(node: Node) -> bool:
+    """Whether a node only moves or chooses among the numbers of its first operand."""
+    if node.op == "Resize":  # other places than those of an operand would be computed
+        return (
+            node.attrs.get("mode", "nearest") == "nearest" and node.attrs.get("coordinate_mode") != "tf_crop_and_resize"
+        )
+    return node.op in _SAME_SCALE and len(node.outputs) == 1
+
+
 _STEPS = 255
 _WIDE_STEPS = 32767
 _WEIGHT_MOST = 127
@@ -232,13 +242,13 @@ def _needs(node: Node) -> list[Value]:
         return operands if same and all(v.data is None for v in operands) else []
     if node.op == "Concat":
         return operands if all(v.data is None for v in operands) else []
-    return [node.input(0)] if node.op in _SAME_SCALE and len(node.outputs) == 1 else []
+    return [node.input(0)] if _moves(node) else []
 
 
 def _share(plan: Plan, graph: Graph, skip: Callable[[Node], str]) -> None:
     """Gives one step to tensors where another one would cost a rounding."""
     for node in graph:
-        if node.op in _SAME_SCALE and len(node.outputs) == 1 and not skip(node):
+        if _moves(node) and not skip(node):
             x, y = node.input(0), node.output
             if x in plan.points and y in plan.points:
                 plan.points[y] = plan.points[x]

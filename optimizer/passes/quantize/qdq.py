@@ -380,7 +380,7 @@ def _scalar(value: Value) -> Value:
 
 
 # op list: those that only move or choose among the numbers of their first operand
-_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "MaxPool", "Expand", "Gather")
+_VIEWS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "MaxPool", "Expand", "Gather", "Resize")
 
 
 _MOST_VIEWS = 8
@@ -415,6 +415,12 @@ def move_integers(b: Builder, m: Match) -> Value | None:
     return _moved(b, m, m.begin, m.view)
 
 
+def _computes(resize: Node) -> bool:
+    return (
+        resize.attrs.get("mode", "nearest") != "nearest" or resize.attrs.get("coordinate_mode") == "tf_crop_and_resize"
+    )
+
+
 def _moved(b: Builder, m: Match, begin: Node, *views: Node) -> Value | None:
     """The integers where these nodes, the first one first, move them."""
     x, end = meaning(begin.output), _end(m.end)
@@ -425,6 +431,8 @@ def _moved(b: Builder, m: Match, begin: Node, *views: Node) -> Value | None:
         int(x.zero.reshape(())),
     ) != end or x.numbers.type.dtype is not m.end.output.type.dtype:
         return m.no("the integers mean something else behind it")
+    if any(v.op == "Resize" and _computes(v) for v in views):
+        return m.no("numbers between those that there are would be computed")
     old, new = begin.output, x.numbers
     for view in views:
         moved = b.node(view.op, [new if v is old else v for v in view.inputs], view.attrs).output

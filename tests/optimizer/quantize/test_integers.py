@@ -205,3 +205,34 @@ def cosine_loss(source: Path, data: list[Array], **options: Any) -> tuple[float,
     )  # fmt: skip
     done: Any = report.quantization
     return 1 - done.score, done
+
+
+@pytest.mark.parametrize(("mode", "coordinates"), [("nearest", "asymmetric"), ("linear", "half_pixel")])
+def test_enlarging_by_the_nearest_moves_integers(mode: str, coordinates: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    w0, w1 = rng.normal(size=(6, 3, 1, 1)), rng.normal(size=(4, 6, 1, 1))
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"]),
+        helper.make_node("Resize", ["a", "", "s"], ["b"], mode=mode, coordinate_transformation_mode=coordinates,
+                         nearest_mode="floor"),
+        helper.make_node("Conv", ["b", "w1"], ["y"]),
+    ]  # fmt: skip
+    constants = {"w0": w0.astype(np.float32), "w1": w1.astype(np.float32), "s": np.float32([1, 1, 2, 2])}
+    source = network(tmp_path / "n.onnx", nodes, constants, [1, 3, 5, 5], ["y"])
+    data = [rng.normal(size=(1, 3, 5, 5)).astype(np.float32) for _ in range(3)]
+    target, ops = quantized(source, data, equalize="off", activations="int8")
+    (resize,) = (n for n in read_file(target).graph if n.op == "Resize")
+    assert str(resize.output.type.dtype) == ("u8" if mode == "nearest" else "f32")
+    assert ops["QuantizedConv"] == 2
+    if mode == "nearest":
+        assert ops["DequantizeLinear"] == ops["QuantizeLinear"] == 1
+        steps = [Rounding(np.concatenate(data))]
+        floats = [conv(x, w0, np.zeros(6)) for x in data]
+        steps.append(Rounding(np.concatenate(floats)))
+        large = [conv(np.repeat(np.repeat(a, 2, 2), 2, 3), w1, np.zeros(4)) for a in floats]
+        steps.append(Rounding(np.concatenate(large)))
+        inner = steps[1](conv(steps[0](data[0]), rows_rounded(w0)[0], np.zeros(6)))
+        want = steps[2](conv(np.repeat(np.repeat(inner, 2, 2), 2, 3), rows_rounded(w1)[0], np.zeros(4)))
+        got = minnow.load(target).run({"x": data[0]})["y"]
+        assert np.abs(got - want).max() < 1.01 * steps[2].scale
+        assert np.mean(np.abs(got - want) > 0.1 * steps[2].scale) < 0.02
