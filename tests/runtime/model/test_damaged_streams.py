@@ -6,16 +6,20 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from engine_oracle import normal
 from quantized_streams import packed
-from test_compressed_weights import SHAPE, X, conv, some_steps
+from wire_net import Net
 
 import minnow
 from minnow.errors import MinnowError
 
 RNG = np.random.default_rng(1)
+SHAPE = (6, 4, 3, 3)  # of the weights
+X = normal(RNG, 1, 4, 6, 5)
 
 CHILD = """
 import random, sys
@@ -30,25 +34,33 @@ for place in places:
     changed = bytearray(data)
     changed[place] ^= 1 << dice.randrange(8)
     try:
-        got = minnow.load(bytes(changed), max_memory=64).run({"x": x})
+        got = minnow.load(bytes(changed)).run({"x": x})
     except MinnowError:
         refused += 1
 print(refused)
 """
 
 
+def conv(quan: dict[str, Any]) -> bytes:
+    net = Net()
+    net.input("x", X.shape)
+    common = {"kernelX": 3, "kernelY": 3, "outputCount": 6, "inputCount": 4, "pads": [1, 1, 1, 1]}
+    main = {"common": common, "bias": np.zeros(6, np.float32), "quanParameter": quan}
+    net.op("Convolution", ["x"], ["y"], "Convolution2D", main)
+    return net.bytes("y")
+
+
 def file(kind: str) -> bytes:
     size = int(np.prod(SHAPE))
     if kind == "halves":
-        return conv(quanParameter={"type": 3, "buffer": RNG.normal(size=size).astype(np.float16).view(np.int8)})
+        return conv({"type": 3, "buffer": RNG.normal(size=size).astype(np.float16).view(np.int8)})
     if kind == "sparse":
-        return conv(
-            quanParameter=packed(RNG.integers(-8, 8, (6, 36)), 4, 6, "symmetric", False, steps=some_steps(9))[0]
-        )
+        numbers, steps = RNG.integers(-8, 8, (6, 36)), np.full(40, 5)
+        return conv(packed(numbers, 4, 6, "symmetric", False, steps=steps)[0])
     bits = int(kind[3:])
     least = -(1 << (bits - 1))
     form = "zero" if bits == 8 else "least"
-    return conv(quanParameter=packed(RNG.integers(least, -least, (6, 36)), bits, 6, form, bits == 3)[0])
+    return conv(packed(RNG.integers(least, -least, (6, 36)), bits, 6, form, bits == 3)[0])
 
 
 @pytest.mark.parametrize("kind", ["int8", "int4", "int3", "sparse", "halves"])
@@ -69,10 +81,7 @@ def test_a_changed_bit_anywhere_is_refused_or_harmless(kind: str, tmp_path: Path
     path.write_bytes(data)
     np.save(x, X)
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(path), str(x), "0", str(len(data))],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", CHILD, *map(str, (path, x, 0, len(data)))], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert 30 < int(done.stdout) < len(data)
