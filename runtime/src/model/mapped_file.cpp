@@ -64,6 +64,10 @@ Status MappedFile::open(const std::string& path, std::shared_ptr<const MappedFil
     void* data = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.fd, 0);
     if (data == MAP_FAILED) return fail(Code::kFormat, "%s: cannot be mapped: %s", path.c_str(), std::strerror(errno));
     made->data_ = static_cast<const char*>(data);
+#ifdef MADV_NOHUGEPAGE
+    // A huge page would be there again as a whole after each part of it that is released.
+    madvise(data, static_cast<size_t>(info.st_size), MADV_NOHUGEPAGE);  // a hint
+#endif
   }
   *out = std::move(made);
   return ok();
