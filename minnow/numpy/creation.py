@@ -125,7 +125,7 @@ def array(
     if made.ndim < ndmin:
         made = made.reshape((1,) * (ndmin - made.ndim) + made.shape)
     form = {"form": object.data_format} if isinstance(object, Var) else {}
-    return Var._of(np.array(made, order="C") if copy else made, **form)
+    return Var._of(np.array(made, order="C") if flag(copy, "copy") else made, **form)
 
 
 def _conversion(name: str) -> Any:

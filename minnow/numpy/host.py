@@ -14,7 +14,7 @@ from minnow.expr.var import Var
 from minnow.schema.errors import UsageError
 
 _F64, _I64, _I32 = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32)
-_REFUSALS = (ValueError, TypeError, IndexError, ArithmeticError, MemoryError, AttributeError)
+_REFUSALS = (ValueError, TypeError, IndexError, ArithmeticError, MemoryError, AttributeError, KeyError)
 
 Function = Callable[..., Any]
 

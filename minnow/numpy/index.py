@@ -121,7 +121,7 @@ def ndindex(*shape: Any) -> Any:
     """An iterator over the indices of all elements of a shape."""
     try:
         return np.ndindex(*plain(shape))
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise UsageError(f"{shape} is not a shape", why=str(error)) from error
 
 

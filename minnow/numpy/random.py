@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,17 @@ def _sizes(shape: Any) -> tuple[int, ...]:
     return sizes
 
 
+def _made(function: Callable[[], Any]) -> Var:
+    try:
+        return Var._of(np.asarray(function()))
+    except (MemoryError, ValueError) as error:
+        raise UsageError("there is no memory for so many numbers", why=str(error)) from error
+
+
 @named("numpy.random", like="numpy.random.random", note="The result is float32.")
 def random(shape: Any) -> Var:
     """Numbers from 0 up to 1, all with the same probability."""
-    return Var._of(_state["generator"].random(_sizes(shape), np.float32))
+    return _made(lambda: _state["generator"].random(_sizes(shape), np.float32))
 
 
 @named("numpy.random", like="numpy.random.rand", note="The result is float32.")
@@ -46,7 +54,7 @@ def rand(*args: Any) -> Var:
 @named("numpy.random", like="numpy.random.randn", note="The result is float32.")
 def randn(*args: Any) -> Var:
     """Normal numbers of mean 0 and deviation 1, in a shape given by several numbers."""
-    return Var._of(np.asarray(_state["generator"].standard_normal(_sizes(list(args)), np.float32)))
+    return _made(lambda: _state["generator"].standard_normal(_sizes(list(args)), np.float32))
 
 
 @named("numpy.random", like="numpy.random.randint")
@@ -58,6 +66,6 @@ def randint(low: Any, high: Any = None, size: Any = None, dtype: Any = dtypes.in
         raise UsageError(f"the type is {dtype!r}", hint="a type of whole numbers")
     try:
         made = _state["generator"].integers(first, last, None if size is None else _sizes(size), of)
-    except ValueError as error:
+    except (ValueError, MemoryError) as error:
         raise UsageError(f"there are no numbers from {first} up to {last}", why=str(error)) from error
     return int(made) if size is None else Var._of(np.asarray(made))

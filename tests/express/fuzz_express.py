@@ -3,7 +3,7 @@
     python tests/express/fuzz_express.py [--calls 100000] [--seed 0]
 
 Arguments are arrays of all types, not contiguous ones, empty ones, Vars of all states, numbers, nested lists, names,
-functions. Allowed are the errors of `minnow.errors`, and TypeError for a wrong number of arguments.
+functions. Allowed are the errors of `minnow.errors`, TypeError for a wrong number of arguments, and MemoryError.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def call(rng: random.Random, names: list[Name]) -> str:
             used(entry.value(*args))
     except InternalError as error:
         raise AssertionError(f"{text}: {error!r}") from error
-    except (MinnowError, TypeError):
+    except (MinnowError, TypeError, MemoryError):
         pass
     except Exception as error:
         raise AssertionError(f"lazy {is_lazy}: {text}: {error!r}") from error
