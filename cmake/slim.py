@@ -25,6 +25,7 @@ from minnow.schema.mnn import wire
 
 ROOT = Path(__file__).parents[1]
 DEPTHWISE = {f"depthwise {kernel}/{stride}" for kernel in (3, 5) for stride in (1, 2)}
+PARTS = {"packed weights", "sparse products"}  # of the engine, which no op names
 DYNAMIC = (1, 3, 16)  # sizes of dynamic dimensions to plan for: fusions depend on shapes
 # From one name at the margin to the next; rows are no functions.
 _FUNCTION = re.compile(r"^(?!MINNOW_)[A-Za-z].*?\b(\w+)\((?:.*\n)(?:(?![A-Za-z]).*\n)*", re.MULTILINE)
@@ -62,16 +63,19 @@ def needed_beside() -> dict[str, set[str]]:
 
 
 def planned(session: minnow.Session, size: int) -> set[str]:
-    """The ops of a plan, with what fusions have made."""
+    """The rows that a plan needs: its ops, with what fusions have made, and what leaves out zeros."""
     feeds = {}
     for info in session.inputs:
         shape = [d if isinstance(d, int) else size for d in info.shape or ()]
         feeds[info.name] = np.zeros(shape, info.dtype)
-    return {row["op"] for row in session.profile(feeds, 1)}
+    steps = session.profile(feeds, 1)
+    sparse = {"sparse products" for step in steps if "sparse" in step["scheme"]}
+    return {step["op"] for step in steps} | sparse
 
 
 def file_rows(path: Path) -> Iterator[str]:
-    """The rows that the ops of a file need: their decoders, and loops for some sizes of depthwise convolutions."""
+    """The rows that the ops of a file need: their decoders, loops for some sizes of depthwise convolutions, and products
+    with packed weights."""
     net = wire.read(path.read_bytes())
     subgraphs = net.get("subgraphs") or []
     own = net.get("extraInfo", {}).get("minnow")  # the engine reads this one of two graphs
@@ -82,6 +86,8 @@ def file_rows(path: Path) -> Iterator[str]:
     for op in (op for ops in lists for op in ops):
         name = str(op.get("type", wire.default("Op", "type")))
         yield f"decode {name}"
+        if (op.get("main") or {}).get("quanParameter"):
+            yield "packed weights"
         if name in ("ConvolutionDepthwise", "Extra"):  # an Extra may be a convolution of any kind
             common = (op.get("main") or {}).get("common") or {}
             stride = common.get("strideX", wire.default("Convolution2DCommon", "strideX"))
@@ -113,7 +119,7 @@ def rows_of(path: Path) -> Iterator[str]:
 def rows(paths: list[Path]) -> list[str]:
     """The rows that the models need together, sorted."""
     made, beside = lowerings(), needed_beside()
-    known = set(_engine.op_traits()) | set(made) | {"If", "Loop"} | DEPTHWISE
+    known = set(_engine.op_traits()) | set(made) | {"If", "Loop"} | DEPTHWISE | PARTS
     kept: set[str] = set()
     todo = {row for path in paths for row in rows_of(path)}
     while todo:

@@ -59,6 +59,23 @@ def test_the_list_has_what_the_model_needs_and_little_else(slim: ModuleType, dig
     assert planned & known <= ops
     assert not ops & {"Gather", "LSTM", "Tanh", "QuantizeLinear"}
     assert len(ops) < 20
+    assert not kept & slim.PARTS
+
+
+def test_what_reads_small_weights_is_kept_for_models_that_have_them(
+    slim: ModuleType, digits: Path, tmp_path: Path
+) -> None:
+    packed, pruned = tmp_path / "packed.mnn", tmp_path / "pruned.mnn"
+    minnow.quantize(digits, output=packed, weights="int8")
+    assert set(slim.rows([packed])) & slim.PARTS == {"packed weights"}
+    graph = Graph()
+    b = Builder(graph)
+    x = graph.add_param(Value.constant(np.zeros((1, 64, 16, 16), np.float32)).type)
+    w = np.zeros((64, 64, 3, 3), np.float32)
+    w[::8, ::8] = 1
+    graph.outputs = [b.Conv(x, w, strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1))]
+    pruned.write_bytes(encode(model_of(graph)))
+    assert set(slim.rows([pruned])) & slim.PARTS == {"sparse products"}
 
 
 def test_lists_of_several_models_are_joined(slim: ModuleType, digits: Path, tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ class QuantizedMatrix;
 enum class Precision : uint8_t { kHigh, kNormal, kLow };
 // Whether to compile what multiplies in bfloat16 or float16. Without, precision "low" is that of f32.
 constexpr bool kHasLowPrecision = is_kept("low precision");
+// Whether to compile what computes with weights as they are packed in files. Without, they become numbers beforehand.
+constexpr bool kHasPackedWeights = is_kept("packed weights");
 
 // Types (shape and layout) of a node at one set of input shapes. `constant[i]` is the tensor when input i is constant
 // for the life of the model (weights), else null; packed weights may be kept across reshapes.
@@ -42,7 +44,9 @@ struct NodeContext {
   // then. Shorter than `in` where there are none.
   std::vector<const QuantizedMatrix*> quantized = {};
 
-  const QuantizedMatrix* quantized_input(size_t i) const { return i < quantized.size() ? quantized[i] : nullptr; }
+  const QuantizedMatrix* quantized_input(size_t i) const {
+    return kHasPackedWeights && i < quantized.size() ? quantized[i] : nullptr;
+  }
 };
 
 struct RunContext {

@@ -202,18 +202,18 @@ class ConvPacked final : public Kernel {
     use_ = Use::kFloats;
     if (quantized != nullptr && !gated_ && keeps_quantized(*quantized, s)) {
       if (is_one_pixel(s)) use_ = Use::kRows;
-      if (use_ == Use::kFloats && std::strcmp(scheme_->packing(), "direct") == 0) use_ = Use::kUnpacked;
+      if (uses(Use::kFloats) && std::strcmp(scheme_->packing(), "direct") == 0) use_ = Use::kUnpacked;
     }
     int64_t unpacked_bytes = w == nullptr || gated_ ? round_up(scheme_->packed_floats() * 4, 64) : 0;
-    if (use_ != Use::kFloats) {
+    if (!uses(Use::kFloats)) {
       rows_ = QuantizedGemm(s.n, QuantizedForm(*quantized), s.activation, s.threads, node.precision);
       const QuantizedForm& form = rows_.form();
       const std::vector<int32_t> order = direct_order(s);
       const std::string taps = order.empty() ? "" : "," + std::to_string(s.kh * s.kw);
       weights_.make(node, {1}, form.packing() + taps, form.bytes(),
                     [&](void* to) { form.pack(*quantized, order.empty() ? nullptr : order.data(), to, node.pool); });
-      if (use_ == Use::kUnpacked) unpacked_bytes = round_up(scheme_->packed_floats() * 4, 64);
-      if (use_ == Use::kRows) seconds_ = 0;
+      if (uses(Use::kUnpacked)) unpacked_bytes = round_up(scheme_->packed_floats() * 4, 64);
+      if (uses(Use::kRows)) seconds_ = 0;
     } else if (quantized != nullptr) {
       weights_.make(node, {1}, packing_of(*scheme_, s.group), 4 * scheme_->packed_floats(), [&](void* to) {
         FloatBuffer floats;
@@ -232,7 +232,7 @@ class ConvPacked final : public Kernel {
       bias_.make(node, {2}, "padded", 4 * bias_floats(),
                  [&](void* to) { copy_bias(*node.constant[2], static_cast<float*>(to)); });
     }
-    own_bytes_ = round_up(use_ == Use::kRows ? rows_.workspace_bytes() : scheme_->workspace_bytes(), 64);
+    own_bytes_ = round_up(uses(Use::kRows) ? rows_.workspace_bytes() : scheme_->workspace_bytes(), 64);
     *workspace = own_bytes_ + unpacked_bytes + (constant_bias_ ? 0 : round_up(bias_floats() * 4, 64));
     return ok();
   }
@@ -252,7 +252,7 @@ class ConvPacked final : public Kernel {
       call.w = packed;
       space += round_up(scheme_->packed_floats() * 4, 64);
     }
-    if (use_ == Use::kUnpacked) {
+    if (uses(Use::kUnpacked)) {
       float* unpacked = reinterpret_cast<float*>(space);
       unpack_quantized(rows_.form(), weights_.as<void>(), unpacked, call.pool);
       call.w = unpacked;
@@ -272,7 +272,7 @@ class ConvPacked final : public Kernel {
       call.bias = padded;
     }
     if (context.in.size() > 3 && context.in[3] != nullptr) call.residual = context.in[3]->as<float>();
-    if (use_ == Use::kRows) return run_rows(call);
+    if (uses(Use::kRows)) return run_rows(call);
     scheme_->run(call);
   }
 
@@ -280,14 +280,15 @@ class ConvPacked final : public Kernel {
   bool reads(int i) const override { return !(i == 1 && !weights_.empty()) && !(i == 2 && constant_bias_); }
   double seconds() const override { return seconds_; }
   [[gnu::cold]] Profile profile() const override {
-    if (use_ == Use::kRows) return {rows_.scheme(), macs_};
-    if (use_ == Use::kUnpacked) return {std::string("unpacked_") + scheme_->name(), macs_, considered_};
+    if (uses(Use::kRows)) return {rows_.scheme(), macs_};
+    if (uses(Use::kUnpacked)) return {std::string("unpacked_") + scheme_->name(), macs_, considered_};
     return {scheme_ == nullptr ? "" : scheme_->name(), macs_, considered_};
   }
 
  private:
   // What quantized weights are at run time: floats since they were packed, or in the workspace for each run, or never.
   enum class Use : uint8_t { kFloats, kUnpacked, kRows };
+  bool uses(Use use) const { return use == (kHasPackedWeights ? use_ : Use::kFloats); }
 
   void run_rows(const ConvCall& call) const {
     const int64_t in = round_up(in_channels_, pack_width()), out = round_up(out_channels_, pack_width());

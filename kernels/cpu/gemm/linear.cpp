@@ -104,11 +104,11 @@ class Linear final : public Kernel {
     const Tensor* w = node.constant[1];
     const QuantizedMatrix* quantized = node.quantized_input(1);
     is_quantized_ = quantized != nullptr;
-    low_ = w != nullptr && !is_quantized_ && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
+    low_ = w != nullptr && !is_quantized() && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
     const int64_t bytes = 4 * s_.n * s_.k;
-    stored_ = w != nullptr && !low_ && !is_quantized_ && s_.m == 1 && s_.k >= kLongRow && bytes >= kLeastStored &&
+    stored_ = w != nullptr && !low_ && !is_quantized() && s_.m == 1 && s_.k >= kLongRow && bytes >= kLeastStored &&
               node.attrs.b("stored", false);
-    if (is_quantized_) {
+    if (is_quantized()) {
       quantized_ =
           QuantizedGemm(s_.m, QuantizedForm(*quantized), activation_, std::max(1, node.threads), node.precision);
       const QuantizedForm& form = quantized_.form();
@@ -161,28 +161,29 @@ class Linear final : public Kernel {
     }
     if (residual_of(context) != nullptr) call.start = residual_of(context)->as<float>();
     if (stored_) return run_stored(call, context.in[1]->as<float>());
-    if (is_quantized_) return quantized_.run(call);
+    if (is_quantized()) return quantized_.run(call);
     low_ ? low_gemm_.run(call) : gemm_.run(call);
   }
   bool unpacks(int i) const override { return i == 1; }
 
   bool reads(int i) const override { return !(i == 1 && packed_) && !(i == 2 && constant_bias_); }
   [[gnu::cold]] Profile profile() const override {
-    return {is_quantized_ ? quantized_.scheme()
-            : low_        ? low_gemm_.scheme()
-            : stored_     ? "gemv_stored"
-                          : "gemm_packed",
+    return {is_quantized() ? quantized_.scheme()
+            : low_         ? low_gemm_.scheme()
+            : stored_      ? "gemv_stored"
+                           : "gemm_packed",
             s_.macs()};
   }
   double seconds() const override {
-    return packed_ && !low_ && !is_quantized_ ? estimate_product(s_.macs(), s_.n * s_.k) : 0;
+    return packed_ && !low_ && !is_quantized() ? estimate_product(s_.macs(), s_.n * s_.k) : 0;
   }
 
  private:
+  bool is_quantized() const { return kHasPackedWeights && is_quantized_; }
   int64_t gemm_floats() const {
-    const int64_t bytes = is_quantized_ ? quantized_.workspace_bytes()
-                          : low_        ? low_gemm_.workspace_bytes()
-                                        : gemm_.workspace_bytes();
+    const int64_t bytes = is_quantized() ? quantized_.workspace_bytes()
+                          : low_         ? low_gemm_.workspace_bytes()
+                                         : gemm_.workspace_bytes();
     return round_up(bytes / 4, 16);
   }
   int64_t packed_floats() const { return round_up(gemm_packed_floats(s_.k, s_.n), 16); }

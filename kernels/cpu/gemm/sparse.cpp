@@ -81,6 +81,7 @@ SparseShape SparseShape::of_rows(int64_t rows, int64_t inputs, int64_t outputs, 
 
 std::unique_ptr<SparseProduct> SparseProduct::faster_than(double seconds, const SparseShape& s,
                                                           const SparseMatrix& matrix) {
+  if constexpr (!is_kept("sparse products")) return nullptr;
   const int64_t pack = pack_width(), ocg = s.oc / s.group, icg = s.ic / s.group;
   if (Shape{s.n, s.oh, s.ow, s.oc, icg, s.kh, s.kw, s.ih, s.iw}.count() == 0) return nullptr;
   if (s.group > 1 && (icg % pack != 0 || ocg % pack != 0)) return nullptr;

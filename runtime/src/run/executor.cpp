@@ -192,7 +192,7 @@ Status Executor::reshape(Step& step) {
   }
   for (size_t i = 0; i < n; ++i) {
     if (!is_quantized(i)) continue;
-    if (entry.kernel->unpacks(static_cast<int>(i))) {
+    if (kHasPackedWeights && entry.kernel->unpacks(static_cast<int>(i))) {
       node.quantized.resize(n);
       node.quantized[i] = step.constants[i]->quantized();
     } else {
