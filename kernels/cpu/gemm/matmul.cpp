@@ -139,6 +139,7 @@ class MatMul final : public Kernel {
     const Tensor* b = node.constant[1];
     low_ = b != nullptr && (s_.m == 1 || !s_.transpose_a) && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
     const int threads = std::max(1, node.threads);
+    threads_ = threads;
     spread_ = s_.products() >= 2 * threads || threads == 1;  // a product is one thread's work
     if (low_) {
       low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, Activation(), spread_ ? 1 : threads, node.precision);
@@ -159,6 +160,19 @@ class MatMul final : public Kernel {
     }
     constant_ = b != nullptr;
     few_rows_ = b == nullptr && s_.m <= kFewRows && (s_.m == 1 || !s_.transpose_a);
+    // A few small products are cut into parts of some rows, so that all threads work at once.
+    const int64_t parts = ceil_div(2 * threads, s_.products()), a_product = Shape{s_.m, s_.n, s_.k}.count();
+    part_rows_ = spread_ || low_ || few_rows_ ? s_.m : std::min(s_.m, round_up(ceil_div(s_.m, parts), kPartRows));
+    is_cut_ = part_rows_ < s_.m && s_.products() > 1 && a_product <= kSmallProduct &&
+              (b != nullptr || s_.b_matrices * packed_ <= kMostPacked);
+    if (is_cut_) {
+      gemm_ = Gemm(part_rows_, s_.n, s_.k, s_.transpose_a, Activation(), 1, node.precision);
+      last_ = Gemm(s_.m - (parts_of_product() - 1) * part_rows_, s_.n, s_.k, s_.transpose_a, Activation(), 1,
+                   node.precision);
+      space_floats_ = round_up(std::max(gemm_.workspace_bytes(), last_.workspace_bytes()) / 4, 16);
+      *workspace = (threads * space_floats_ + (b == nullptr ? s_.b_matrices * packed_ : 0)) * 4;
+      return ok();
+    }
     gemm_ = Gemm(s_.m, s_.n, s_.k, s_.transpose_a, Activation(), spread_ ? 1 : threads, node.precision);
     // Per thread, or for all together: B packed, and the space of the product.
     space_floats_ = few_rows_ ? 0
@@ -170,6 +184,7 @@ class MatMul final : public Kernel {
 
   void run(const RunContext& context) override {
     if (context.out[0]->count() == 0) return;
+    if (is_cut_) return run_parts(context);
     if (!spread_) {
       for (int64_t i = 0; i < s_.products(); ++i) run_product(context, i, 0, context.pool);
       return;
@@ -190,6 +205,43 @@ class MatMul final : public Kernel {
   }
 
  private:
+  // Rows of a part, and multiply-adds of a product and floats of packed matrices at the most, for which it is done.
+  static constexpr int64_t kPartRows = 16, kSmallProduct = 1 << 24, kMostPacked = 1 << 21;
+
+  int64_t parts_of_product() const { return ceil_div(s_.m, part_rows_); }
+
+  void run_parts(const RunContext& context) const {
+    float* space = static_cast<float*>(context.workspace);
+    const float *a = context.in[0]->as<float>(), *packed = weights_.data();
+    if (!constant_) {
+      float* to = space + threads_ * space_floats_;
+      const float* b = context.in[1]->as<float>();
+      context.pool->parallel_for(s_.b_matrices, 1, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i)
+          gemm_pack_b(b + i * s_.k * s_.n, s_.ldb(), s_.transpose_b, s_.k, s_.n, to + i * packed_, nullptr);
+      });
+      packed = to;
+    }
+    const int64_t parts = parts_of_product();
+    const auto range = [&](int64_t begin, int64_t end, int worker) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t i = task / parts, row = task % parts * part_rows_;
+        GemmCall call = {a + s_.a_of(i) * s_.m * s_.k + row * (s_.transpose_a ? 1 : s_.lda()),
+                         s_.lda(),
+                         s_.transpose_a,
+                         packed + s_.b_of(i) * packed_,
+                         nullptr,
+                         context.out[0]->as<float>() + (i * s_.m + row) * s_.n,
+                         s_.n,
+                         space + worker * space_floats_,
+                         nullptr};
+        (task % parts == parts - 1 ? last_ : gemm_).run(call);
+      }
+    };
+    if (context.pool->threads() > threads_) return range(0, s_.products() * parts, 0);
+    context.pool->parallel_for(s_.products() * parts, 1, range);
+  }
+
   void run_product(const RunContext& context, int64_t i, int worker, ThreadPool* pool) const {
     const int64_t of_b = s_.b_of(i);
     const float* a = context.in[0]->as<float>() + s_.a_of(i) * s_.m * s_.k;
@@ -214,12 +266,14 @@ class MatMul final : public Kernel {
   }
 
   MatMulShape s_;
-  Gemm gemm_;
+  Gemm gemm_, last_;  // the other one for the last part of a product
   Bf16Gemm low_gemm_;
   Packed weights_, low_weights_;  // by the number of rows one or the other form of the weights is needed
   bool constant_ = false, low_ = false;
   int64_t packed_ = 0, low_packed_ = 0, space_floats_ = 0, macs_ = 0;
-  bool few_rows_ = false, spread_ = false;
+  int64_t part_rows_ = 0;
+  int threads_ = 1;
+  bool few_rows_ = false, spread_ = false, is_cut_ = false;
 };
 
 std::unique_ptr<Kernel> create_matmul(const NodeContext& node) {
