@@ -194,6 +194,25 @@ void convolve_taps(const int32_t* lanes, const int64_t* offset, const int32_t* w
   std::memcpy(out, rest, static_cast<size_t>(n) * sizeof(int32_t));
 }
 
+// Unsigned bytes of lanes, of which some may be zero.
+void add_bytes(const uint32_t* lanes, int64_t n, uint32_t* sums) {
+  const hn::ScalableTag<uint32_t> d;
+  const auto bytes = hn::Set(d, 0xff00ffu), low = hn::Set(d, 0xffffu);
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + width <= n; i += width) {
+    const auto x = hn::LoadU(d, lanes + i);
+    const auto pairs = hn::Add(hn::And(x, bytes), hn::And(hn::ShiftRight<8>(x), bytes));
+    const auto all = hn::Add(hn::And(pairs, low), hn::ShiftRight<16>(pairs));
+    hn::StoreU(hn::Add(hn::LoadU(d, sums + i), all), d, sums + i);
+  }
+  for (; i < n; ++i) {
+    keep_scalar();
+    const uint32_t x = lanes[i];
+    sums[i] += (x & 0xff) + (x >> 8 & 0xff) + (x >> 16 & 0xff) + (x >> 24);
+  }
+}
+
 int64_t pair_panel() { return 2 * static_cast<int64_t>(hn::Lanes(D32())); }
 
 }  // namespace minnow::HWY_NAMESPACE
@@ -209,6 +228,7 @@ HWY_EXPORT(pack_lanes);
 HWY_EXPORT(widen_bytes);
 HWY_EXPORT(pack_signed);
 HWY_EXPORT(split_pairs);
+HWY_EXPORT(add_bytes);
 HWY_EXPORT(convolve_taps);
 
 }  // namespace
@@ -257,6 +277,8 @@ void pack_right(const uint8_t* const* rows, int64_t n, uint8_t flip, uint32_t* l
   for (int64_t g = 0; g < group; ++g) each[g] = rows[g] != nullptr ? rows[g] : rows[0];  // meets zeros on the left
   HWY_DYNAMIC_DISPATCH(pack_lanes)(each, group, n, flip, lanes);
 }
+
+void sum_lanes(const uint32_t* lanes, int64_t n, uint32_t* sums) { HWY_DYNAMIC_DISPATCH(add_bytes)(lanes, n, sums); }
 
 void widen_lanes(const uint8_t* from, int64_t n, uint8_t flip, int32_t zero, int32_t* lanes) {
   HWY_DYNAMIC_DISPATCH(widen_bytes)(from, n, flip, zero, lanes);

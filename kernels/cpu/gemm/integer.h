@@ -51,6 +51,8 @@ inline int32_t shift_for(DType t, bool to_signed) { return flip_for(t, to_signed
 uint32_t pack_left(const uint8_t* from, int64_t k, int64_t stride, uint8_t flip, uint32_t* lanes);
 // Lanes of the right matrix: integer_group() rows of n bytes, those that are missing being null.
 void pack_right(const uint8_t* const* rows, int64_t n, uint8_t flip, uint32_t* lanes);
+// Adds the bytes of each lane to a sum.
+void sum_lanes(const uint32_t* lanes, int64_t n, uint32_t* sums);
 // Bytes less their zero point, one in a lane.
 void widen_lanes(const uint8_t* from, int64_t n, uint8_t flip, int32_t zero, int32_t* lanes);
 

@@ -269,6 +269,41 @@ def quantize_matmul(b: Builder, m: Match) -> Value | None:
     )
 
 
+@rewrite(lambda p, x, y: _ended(p, p.MatMul(x, y, as_="product")), shared=True)
+def quantize_product(b: Builder, m: Match) -> Value | None:
+    """A product of two computed matrices of integers whose result becomes integers, as in attention.
+
+    Given:
+        graph g(%x: u8[3,2], %y: u8[2,2]) {
+          %a: f32[3,2] = DequantizeLinear(%x, f32[](0.5), u8[](3))
+          %b: f32[2,2] = DequantizeLinear(%y, f32[](0.25), u8[](128))
+          %c: f32[3,2] = MatMul(%a, %b)
+          %z: u8[3,2] = QuantizeLinear(%c, f32[](0.375), u8[](7))
+          return %z
+        }
+    Result:
+        graph g(%x: u8[3,2], %y: u8[2,2]) {
+          %z: u8[3,2] = QuantizedMatMul(%x, %y, u8[](3), u8[](128), _, f32[1](0.33333334), u8[](7)) {to=u8}
+          return %z
+        }
+    """
+    product: Node = m.product
+    if len(product.output.uses) != 1 or ("activation" in m.bound and len(m.activation.output.uses) != 1):
+        return m.no("others read what the integers mean")
+    x, y, end = meaning(m.x), meaning(m.y), _end(m.end)
+    if x is None or y is None or end is None or not x.is_one or not y.is_one:
+        return m.no("operands or result are not made of bytes with one constant scale")
+    if y.numbers.data is not None:
+        return m.no("the second matrix is constant: another rule knows more of it")
+    if (x.numbers.type.rank or 0) < 2 or (y.numbers.type.rank or 0) < 2:
+        return m.no("an operand is a vector, or its rank is not known")
+    if not _saturates(m, *end) or product.attrs.get("transpose_a") or product.attrs.get("transpose_b"):
+        return m.no("saturation does not do what the activation does, or a matrix is transposed")
+    zeros = [v.zero.reshape(()).astype(v.numbers.type.dtype.numpy) for v in (x, y)]
+    last, more = _last(m, (x.scale * y.scale / end[0]).reshape(1), *end, (1,))
+    return b.QuantizedMatMul(x.numbers, y.numbers, *zeros, None, *last, **more)
+
+
 _FRACTION = 20
 """Bits behind the point of the numbers that are added up; there are 10 in front of it, and a sign."""
 

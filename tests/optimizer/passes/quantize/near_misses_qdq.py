@@ -29,6 +29,14 @@ def _matmul(*lines: str, weights: str = _MATRIX.format("f32[](0.25)"), last: str
     return _chain(_ROWS, weights, *(lines or [_PRODUCT]), _ROWS_OUT.format(last), params="%x: u8[3,2]", result=result)
 
 
+_RIGHT = "%w: f32[2,2] = DequantizeLinear(%z, f32[](0.25), u8[](128))"
+
+
+def _attention(*lines: str, right: str = _RIGHT, last: str = "%c", result: str = "%y") -> str:
+    product = lines or [_PRODUCT]
+    return _chain(_ROWS, right, *product, _ROWS_OUT.format(last), params="%x: u8[3,2], %z: u8[2,2]", result=result)
+
+
 _A = "%a: f32[2,2] = DequantizeLinear(%x, f32[](0.5), u8[](3))"
 _B = "%b: f32[2,2] = DequantizeLinear(%z, f32[](0.25), u8[](0))"
 _SUM = "%c: f32[2,2] = Add(%a, %b)"
@@ -77,6 +85,16 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("is a vector", _matmul("%c: f32[2] = MatMul(%a, %w)").replace("[3,2]", "[2]")),
         # The file tells the shape of what the integers mean, but not their own.
         ("rank is not known", _matmul().replace("%x: u8[3,2]", "%x: u8[*]")),
+    ],
+    "quantize_product": [
+        ("others read", _attention(result="%y, %c")),
+        ("made of bytes", _attention(right="%w: f32[2,2] = Cast(%z) {to=f32}")),
+        ("one constant scale", _attention(
+            right="%w: f32[2,2] = DequantizeLinear(%z, f32[2](0.25, 0.5), u8[2](3, 4)) {axis=1}")),
+        ("another rule knows", _matmul(_PRODUCT, "%d: f32[3,2] = Relu(%c)", last="%d")),
+        ("what the activation does", _attention(_PRODUCT, "%d: f32[3,2] = Relu(%c)", last="%d")),
+        ("is transposed", _attention("%c: f32[3,2] = MatMul(%a, %w) {transpose_b=True}")),
+        ("is a vector", _attention("%c: f32[2] = MatMul(%a, %w)").replace("[3,2]", "[2]")),
     ],
     "quantize_sum": [
         ("others read", _sum(result="%y, %c")),
