@@ -11,6 +11,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/interrupt.h"
@@ -134,6 +135,8 @@ void ThreadPool::State::work(int worker) {
   current_worker = worker;
   uint64_t paced = 0;  // the job that `pace` is for
   Pace pace(nullptr, 1);
+  // Blocks of its own are told of together: all threads write where they are counted. Until then the job cannot end.
+  int64_t own = 0;
   for (int i = 0; i < threads; ++i) {
     std::atomic<uint64_t>& home = homes[static_cast<size_t>((worker + i) % threads)].range;
     uint64_t word = home.load(std::memory_order_acquire);
@@ -153,9 +156,13 @@ void ThreadPool::State::work(int worker) {
         const InterruptScope scope(present);
         (*body.load(std::memory_order_relaxed))(first * g, std::min((first + take) * g, all), worker);
       }
-      done.fetch_add(take, std::memory_order_acq_rel);
+      if (i == 0)
+        own += take;
+      else
+        done.fetch_add(take, std::memory_order_acq_rel);
       word = home.load(std::memory_order_acquire);
     }
+    if (own > 0) done.fetch_add(std::exchange(own, 0), std::memory_order_acq_rel);
   }
   current_pool = outer_pool;
   current_worker = outer_worker;

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/conv/byte_windows.h"
 #include "kernels/cpu/convert/blocks.h"
+#include "kernels/cpu/gemm/byte_cut.h"
 #include "kernels/cpu/gemm/byte_product.h"
 #include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/quant/requantize.h"
@@ -56,6 +57,7 @@ class ConvInteger final : public Kernel {
     unit_ = is_depthwise() ? nullptr : byte_unit();
     planes_ = is_depthwise() ? x[1] : (channels_ + integer_group() - 1) / integer_group() * group_;
     MINNOW_RETURN_IF_ERROR(lay_out());
+    if (unit_ != nullptr) cut_ = cut_product(*unit_, work(x[0]));
     const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
     // The blocks of a byte unit are mostly padding where groups have a few channels.
     const bool keeps = 4 * weights_size() <= kLeastBytes + kMostBytes * w.count();
@@ -94,7 +96,7 @@ class ConvInteger final : public Kernel {
     const int32_t zero = (zeros == nullptr ? 0 : byte_at(*zeros, 0)) + shift_for(x.type.dtype, false);
     const Requantization quantized = read_requantization(*attrs_, context, 4, false);
     if (is_depthwise()) return convolve_planes(context, image, weights, zero, quantized, scratch_space);
-    const int64_t grain = 1 + 20000 / (plane_ + 1);
+    const int64_t grain = 1 + 4000 / (plane_ + 1);
     if (!in_place())
       context.pool->parallel_for(x.dim(0) * planes_, grain, [&](int64_t begin, int64_t end, int) {
         LongLoop loop;
@@ -121,6 +123,18 @@ class ConvInteger final : public Kernel {
   // Packed weights that are kept have some bytes, or so many for each number.
   static constexpr int64_t kLeastBytes = 1 << 20, kMostBytes = 16;
 
+  ByteWork work(int64_t images) const {
+    const int64_t pixels = out_[1] * out_[2], line = 64;  // bytes of a line
+    ByteWork w;
+    w.products = images * group_ * out_[0];
+    w.rows = outs_ / group_;
+    w.vectors = (pixels + kByteLanes - 1) / kByteLanes;
+    w.steps = steps();
+    w.most_panels = std::max<int64_t>(1, kPanelLanes / (steps() * integer_panel() + 1));
+    w.line = pixels * out_[0] % line == 0 ? line / kByteLanes : 1;
+    w.threads = threads_;
+    return w;
+  }
   // Lanes of whole cache lines.
   static int64_t whole_lines(int64_t lanes) { return (lanes + 15) / 16 * 16; }
   const char* scheme() const {
@@ -142,18 +156,10 @@ class ConvInteger final : public Kernel {
   // Lines of a depthwise convolution that are computed as one: sums of as many stay in the cache.
   int64_t lines_at_once() const { return std::clamp<int64_t>(1024 / std::max<int64_t>(phase_[2], 1), 1, 1 + out_[1]); }
   int64_t scratch() const {
-    if (unit_ != nullptr) return (panels_at_once() * steps() + 1 + std::min(kRows, outs_ / group_)) * integer_panel();
+    if (unit_ != nullptr) return (cut_.at_once * steps() + 1 + std::min(kRows, outs_ / group_)) * integer_panel();
     return is_depthwise() ? (lines_at_once() * phase_[2] + 63) / 16 * 32
                           : (std::min(kRows, outs_ / group_) + 1) * integer_panel();
   }
-  // Panels that are multiplied by some rows of weights before the next rows: as many as stay in the cache.
-  int64_t panels_at_once() const {
-    return std::clamp<int64_t>(kPanelLanes / (steps() * integer_panel() + 1), 1, std::max<int64_t>(panels(), 1));
-  }
-  // Panels of a plane of results, which share its vectors of columns evenly.
-  int64_t plane_vectors() const { return (out_[1] * out_[2] + kByteLanes - 1) / kByteLanes; }
-  int64_t panels() const { return (plane_vectors() + unit_->vectors - 1) / unit_->vectors; }
-
   // A stride takes every so manyth pixel, so the image is cut into as many phases along each axis. In a phase all
   // windows step by 1: what a tap sees is the phase, shifted, whose rows follow each other without a gap.
   Status lay_out() {
@@ -400,13 +406,8 @@ class ConvInteger final : public Kernel {
     const uint32_t *factors = weights + left_size() + outs_, *ones = factors + outs_;
     const bool corrected = ones[row_size(1)] != 0, fused = quantized.scale != nullptr;
     const uint32_t start_of_ones = 0u - static_cast<uint32_t>(depth()) * static_cast<uint32_t>(zero);
-    const int64_t planes = context.in[0]->dim(0) * group_ * out_[0];
-    const int64_t tasks_wanted = threads_ == 1 ? 1 : 4 * threads_;
-    const int64_t at_once = std::clamp<int64_t>(planes * panels() / tasks_wanted, 1, panels_at_once());
-    const int64_t parts = (panels() + at_once - 1) / at_once;
-    const int64_t shares_wanted = (tasks_wanted + planes * parts - 1) / std::max<int64_t>(planes * parts, 1);
-    const int64_t some = std::max(kRows, ((rows + shares_wanted - 1) / shares_wanted + 31) / 32 * 32);
-    const int64_t shares = (rows + some - 1) / some, width = integer_panel();
+    const int64_t planes = context.in[0]->dim(0) * group_ * out_[0], width = integer_panel();
+    const int64_t at_once = cut_.at_once, parts = cut_.parts, shares = cut_.shares, some = cut_.rows;
     const uint8_t flip = flip_for(context.in[0]->type.dtype, false);
     const int64_t work_of_block = std::min(kRows, rows) * steps() * at_once / 64 + 1;
     const auto range = [&](int64_t begin, int64_t end, int worker) {
@@ -417,8 +418,8 @@ class ConvInteger final : public Kernel {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t share = task % shares, part = task / shares % parts, plane = task / shares / parts;
         const int64_t of_group = plane / out_[0], z = plane % out_[0], g = of_group % group_;
-        const int64_t first = part * at_once, last = std::min(first + at_once, panels());
-        const auto bound = [&](int64_t i) { return plane_vectors() * i / panels() * kByteLanes; };
+        const int64_t first = part * at_once, last = std::min(first + at_once, cut_.panels);
+        const auto bound = [&](int64_t i) { return cut_.bound(i) * kByteLanes; };
         for (int64_t i = first; i < last; ++i) {
           const int64_t at = bound(i), n = std::min(bound(i + 1), pixels) - at;
           make_panel(*context.in[0], image, of_group, z, at, n, bound(i + 1) - at, flip,
@@ -558,6 +559,7 @@ class ConvInteger final : public Kernel {
 
   const Attrs* attrs_ = nullptr;
   const ByteUnit* unit_ = nullptr;
+  ByteCut cut_;
   Window window_;
   std::array<int64_t, 3> in_{}, out_{}, phase_{}, used_{};
   // Of taps in a phase; of lines of the image in a plane, -1 for unused ones. Longer ones are not kept.

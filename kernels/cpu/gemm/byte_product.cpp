@@ -23,6 +23,57 @@ namespace {
 constexpr int kVnniRows = 8, kVnniVectors = 3, kAmxVectors = 2;
 constexpr int64_t kFewRows = 4;  // that AMX leaves to the other instruction
 
+// Bytes of all rows of some sums. The instructions that narrow saturate, and take two vectors each: two of a row, or
+// one each of four rows.
+template <int kRows, int kVectors>
+MINNOW_PANEL_INLINE void finish_rows(const ByteProduct& p, int64_t row, int64_t column,
+                                     const __m512i (&sum)[kRows][kVectors], const __m512i (&offset)[kVectors],
+                                     const __m512 (&scale)[kVectors]) {
+  const __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i zero = _mm512_set1_epi16(static_cast<short>(p.zero));
+  // What is too large for an integer would become a negative one, as NaN does.
+  const __m512 high = _mm512_set1_ps(1024);
+  const int64_t left = std::min<int64_t>(p.columns - column, kVectors * kByteLanes);
+  const uint64_t mask = (uint64_t{1} << left) - 1;
+  const auto whole = [&](int r, int v) __attribute__((always_inline, target("avx512f,avx512bw,avx512vl"))) {
+    const __m512i start = _mm512_set1_epi32(static_cast<int>(p.start[row + r]));
+    const __m512 of_row = _mm512_set1_ps(p.scale[p.scale_of_row ? row + r : 0]);
+    const __m512 y = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_add_epi32(sum[r][v], offset[v]), start));
+    const __m512 scaled = _mm512_mul_ps(y, p.scale_of_column ? scale[v] : of_row);
+    return _mm512_cvt_roundps_epi32(_mm512_min_ps(high, scaled), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  };
+  const auto bytes = [&](__m512i a, __m512i b, __m512i c, __m512i d)
+      __attribute__((always_inline, target("avx512f,avx512bw,avx512vl"))) {
+    const __m512i one = _mm512_adds_epi16(_mm512_packs_epi32(a, b), zero);
+    const __m512i other = _mm512_adds_epi16(_mm512_packs_epi32(c, d), zero);
+    const __m512i all = p.is_signed ? _mm512_packs_epi16(one, other) : _mm512_packus_epi16(one, other);
+    return _mm512_permutexvar_epi32(in_order, all);
+  };
+  uint8_t* to = p.bytes + row * p.ldc + column;
+  if constexpr (kVectors > 1) {
+    const __mmask32 pair = static_cast<__mmask32>(mask);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; r += 2) {
+      const __m512i two = bytes(whole(r, 0), whole(r, 1), whole(r + 1, 0), whole(r + 1, 1));
+      _mm256_mask_storeu_epi8(to + r * p.ldc, pair, _mm512_castsi512_si256(two));
+      _mm256_mask_storeu_epi8(to + (r + 1) * p.ldc, pair, _mm512_extracti64x4_epi64(two, 1));
+    }
+  }
+  if constexpr (kVectors % 2 == 1) {
+    constexpr int kLast = kVectors - 1;
+    const __mmask16 one = static_cast<__mmask16>(mask >> (kByteLanes * kLast));
+    uint8_t* at = to + kByteLanes * kLast;
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; r += 4, at += 4 * p.ldc) {
+      const __m512i four = bytes(whole(r, kLast), whole(r + 1, kLast), whole(r + 2, kLast), whole(r + 3, kLast));
+      _mm_mask_storeu_epi8(at, one, _mm512_castsi512_si128(four));
+      _mm_mask_storeu_epi8(at + p.ldc, one, _mm512_extracti32x4_epi32(four, 1));
+      _mm_mask_storeu_epi8(at + 2 * p.ldc, one, _mm512_extracti32x4_epi32(four, 2));
+      _mm_mask_storeu_epi8(at + 3 * p.ldc, one, _mm512_extracti32x4_epi32(four, 3));
+    }
+  }
+}
+
 // What becomes of the sums of `rows` rows from `row` on, and of the columns from `column` on.
 template <int kRows, int kVectors>
 MINNOW_PANEL_INLINE void finish_sums(const ByteProduct& p, int64_t row, int64_t rows, int64_t column,
@@ -59,6 +110,8 @@ MINNOW_PANEL_INLINE void finish_sums(const ByteProduct& p, int64_t row, int64_t 
       }
     return;
   }
+  if constexpr (kRows % 4 == 0)
+    if (rows >= kRows) return finish_rows<kRows, kVectors>(p, row, column, sum, offset, scale);
   // The zero point is added after rounding, to a number that is within what then fits into a byte.
   const int32_t least = (p.is_signed ? -128 : 0) - p.zero;
   const __m512 low = _mm512_set1_ps(static_cast<float>(least)), high = _mm512_set1_ps(static_cast<float>(least + 255));
@@ -231,9 +284,9 @@ void few_rows_of(const ByteProduct& p, int64_t column) {
   p.rows == 2 ? few_rows<2, kVectors, kMemory>(p, 2, column) : few_rows<4, kVectors, kMemory>(p, p.rows, column);
 }
 
-// The usual case of finish_tiles: bytes of rows of 32 columns, each row with its own scale or all with one. Two rows at
-// a time: the instructions that narrow saturate, and take two vectors each.
-template <bool kSigned>
+// The usual case of finish_tiles: bytes of rows of 32 columns, no zero points of rows. Two rows at a time: the
+// instructions that narrow saturate, and take two vectors each.
+template <bool kSigned, bool kColumns>
 MINNOW_PANEL void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, int64_t column, const uint32_t* sums) {
   const __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i zero = _mm512_set1_epi16(static_cast<short>(p.zero));
@@ -242,13 +295,23 @@ MINNOW_PANEL void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, 
   const int64_t left = std::min<int64_t>(p.columns - column, kAmxVectors * kByteLanes);
   const __mmask32 mask = static_cast<__mmask32>((uint64_t{1} << left) - 1);
   const int64_t step = p.scale_of_row ? 1 : 0;
+  // Of columns, where these have their own.
+  __m512i offset[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+  __m512 scales[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+  for (int v = 0; kColumns && v < 2; ++v) {
+    const __mmask16 half = static_cast<__mmask16>(mask >> (kByteLanes * v));
+    const int64_t at = column + kByteLanes * v;
+    if (p.offset != nullptr) offset[v] = _mm512_maskz_loadu_epi32(half, p.offset + at);
+    scales[v] = p.scale_of_column ? _mm512_maskz_loadu_ps(half, p.scale + at) : _mm512_set1_ps(*p.scale);
+  }
   const auto narrow = [&](int64_t r) __attribute__((always_inline, target("avx512f,avx512bw,avx512vl"))) {
     const __m512i start = _mm512_set1_epi32(static_cast<int>(p.start[row + r]));
-    const __m512 scale = _mm512_set1_ps(p.scale[(row + r) * step]);
+    const __m512 scale = kColumns ? _mm512_setzero_ps() : _mm512_set1_ps(p.scale[(row + r) * step]);
     __m512i whole[2];
     for (int v = 0; v < 2; ++v) {
-      const __m512i sum = _mm512_load_si512(sums + (r * kAmxVectors + v) * kByteLanes);
-      const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(sum, start)), scale);
+      __m512i sum = _mm512_add_epi32(_mm512_load_si512(sums + (r * kAmxVectors + v) * kByteLanes), start);
+      if (kColumns) sum = _mm512_add_epi32(sum, offset[v]);
+      const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), kColumns ? scales[v] : scale);
       whole[v] = _mm512_cvt_roundps_epi32(_mm512_min_ps(high, scaled), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     }
     return _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zero);
@@ -262,6 +325,13 @@ MINNOW_PANEL void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, 
     _mm256_mask_storeu_epi8(to, mask, _mm512_castsi512_si256(rows_of_bytes));
     if (both) _mm256_mask_storeu_epi8(to + p.ldc, mask, _mm512_extracti64x4_epi64(rows_of_bytes, 1));
   }
+}
+
+MINNOW_PANEL void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, int64_t column, const uint32_t* sums) {
+  const bool columns = p.offset != nullptr || p.scale_of_column;
+  const auto finish = p.is_signed ? (columns ? finish_bytes<true, true> : finish_bytes<true, false>)
+                                  : (columns ? finish_bytes<false, true> : finish_bytes<false, false>);
+  finish(p, row, rows, column, sums);
 }
 
 template <class Tiles>
@@ -278,7 +348,7 @@ void multiply_amx(const ByteProduct& p) {
   const int64_t lines = (p.soon_lanes + kByteLanes - 1) / kByteLanes;
   Soon soon = {reinterpret_cast<const char*>(p.soon), reinterpret_cast<const char*>(p.soon + p.soon_lanes),
                (lines + steps - 1) / std::max<int64_t>(steps, 1) * 64};
-  const bool usual = p.scale != nullptr && !p.scale_of_column && p.offset == nullptr && p.factor == nullptr;
+  const bool usual = p.scale != nullptr && p.factor == nullptr && !(p.offset != nullptr && p.scale_of_row);
   for (int64_t j = 0; j < p.columns; j += kAmxVectors * kByteLanes) {
     const bool wide = p.columns - j > kByteLanes;
     for (int64_t i = 0; i < p.rows; i += 2 * kAmxRows) {
@@ -288,18 +358,19 @@ void multiply_amx(const ByteProduct& p) {
       else
         wide ? amx_tiles<Tiles, 1, 2>(tiles, p, i, j, soon, sums) : amx_tiles<Tiles, 1, 1>(tiles, p, i, j, soon, sums);
       if (wide && usual)
-        p.is_signed ? finish_bytes<true>(p, i, rows, j, sums) : finish_bytes<false>(p, i, rows, j, sums);
+        finish_bytes(p, i, rows, j, sums);
       else
         wide ? finish_tiles<2>(p, i, rows, j, sums) : finish_tiles<1>(p, i, rows, j, sums);
     }
   }
 }
 
-constexpr ByteUnit kVnni = {"bytes", kVnniRows, 1, kVnniVectors, multiply_vnni};
-constexpr ByteUnit kAmx = {"bytes_amx", kAmxRows,        kAmxRows,     kAmxVectors, multiply_amx<AmxTiles>,
+constexpr int64_t kVnniRate = 1, kAmxRate = 16;
+constexpr ByteUnit kVnni = {"bytes", kVnniRows, 1, kVnniVectors, kVnniRate, multiply_vnni};
+constexpr ByteUnit kAmx = {"bytes_amx", kAmxRows,        kAmxRows,     kAmxVectors, kAmxRate, multiply_amx<AmxTiles>,
                            kFewRows,    AmxTiles::begin, AmxTiles::end};
 constexpr ByteUnit kEmulated = {
-    "bytes_emulated",     kAmxRows,          kAmxRows, kAmxVectors, multiply_amx<EmulatedTiles>, kFewRows,
+    "bytes_emulated",     kAmxRows,          kAmxRows, kAmxVectors, kAmxRate, multiply_amx<EmulatedTiles>, kFewRows,
     EmulatedTiles::begin, EmulatedTiles::end};
 
 // Whether a unit gives the sums of the emulation, of bytes of all kinds, by each way through its loops.

@@ -51,6 +51,7 @@ struct ByteUnit {
   int64_t rows;                            // of a block of the left matrix
   int64_t steps;                           // their number is a multiple of it
   int64_t vectors;                         // of 16 columns each, in a panel
+  int64_t rate;                            // lanes of 16 columns that are multiplied in a cycle
   void (*multiply)(const ByteProduct& p);  // see ByteUse
   // What a thread holds while it multiplies more rows than these; may be null.
   int64_t few_rows = 0;

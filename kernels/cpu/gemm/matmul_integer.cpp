@@ -1,6 +1,7 @@
 // The op MatMulInteger: (A - a_zero) (B - b_zero) of 8-bit integers, in i32; and QuantizedMatMul, which has three more
 // inputs, as the planner may give them to the other one, too: its sums are requantized at once (quant/requantize.h).
 #include <atomic>
+#include <optional>
 
 #include "kernels/core/interrupt.h"
 #include "kernels/core/packed.h"
@@ -115,7 +116,7 @@ class MatMulInteger final : public Kernel {
       right = packed;
     }
     // Lanes, sums and zero points of the rows.
-    const int64_t rows = s_.a_matrices * s_.m, row_grain = 20000 / (s_.k + 1) + 1;
+    const int64_t rows = s_.a_matrices * s_.m, row_grain = 6000 / (s_.k + 1) + 1;
     uint32_t *sums = left + lanes_size(), *zeros = sums + rows, *starts = zeros + rows;
     const uint8_t flip = flip_for(a.type.dtype, true);
     const int32_t shift = shift_for(a.type.dtype, true);
@@ -135,7 +136,8 @@ class MatMulInteger final : public Kernel {
       const uint32_t zero = matrix(from_b)[steps_ * integer_panel() + integer_panel()];
       for (int64_t i = 0; i < s_.m; ++i) starts[p * s_.m + i] = 0u - zero * sums[from_a + i];
     }
-    // A task is a block of rows times a panel of columns.
+    // A task is a block of rows times a panel of columns. A thread alone reads each panel once; of several, each stays
+    // with some rows, which the others have packed and hold in their caches.
     const int64_t width = integer_panel(), few = kLongBlock / (width * s_.k + 1) / kLeastRows * kLeastRows;
     const int64_t some = std::clamp(few, kLeastRows, kRows), blocks = (s_.m + some - 1) / some;
     const int64_t work = std::min(s_.m, some) * width * s_.k;
@@ -145,9 +147,12 @@ class MatMulInteger final : public Kernel {
     const bool one_zero = a_zeros == nullptr || a_zeros->count() == 1;
     const bool alone = context.pool->threads() > threads_;  // there is a tile for each of threads_
     const auto range = [&](int64_t begin, int64_t end, int worker) {
+      std::optional<ByteUse> use;
+      if (unit_ != nullptr) use.emplace(*unit_);
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t panel = task % panels(), first = task / panels() % blocks * some;
-        const int64_t p = task / panels() / blocks;
+        const int64_t p = task / panels() / blocks, i = task % (panels() * blocks);
+        const int64_t panel = threads_ == 1 ? i / blocks : i % panels();
+        const int64_t first = (threads_ == 1 ? i % blocks : i / panels()) * some;
         const int64_t which = s_.a_of(p), from_a = which * s_.m + first;
         const uint32_t* from_b = matrix(s_.b_of(p));
         const uint32_t* columns = from_b + panel * panel_size() + steps_ * width;
@@ -167,11 +172,11 @@ class MatMulInteger final : public Kernel {
         product.c = quantized.active() ? tiles + worker * tile_ : c + at;
         product.ldc = quantized.active() ? width : s_.n;
         if (unit_ != nullptr && quantized.scale != nullptr && one_zero && columns[2 * width] == 0) {
-          multiply_bytes(product, quantized, panel * width, product.factor == nullptr ? 0 : *product.factor,
+          multiply_bytes(*use, product, quantized, panel * width, product.factor == nullptr ? 0 : *product.factor,
                          static_cast<uint8_t*>(context.out[0]->data) + at);
           continue;
         }
-        unit_ == nullptr ? gemm_integer(product) : multiply_sums(product);
+        unit_ == nullptr ? gemm_integer(product) : multiply_sums(*use, product);
         if (columns[2 * width] != 0)  // columns whose zero points differ from the first one's
           for (int64_t i = 0; i < product.rows; ++i)
             for (int64_t j = 0; j < product.columns; ++j)
@@ -239,18 +244,18 @@ class MatMulInteger final : public Kernel {
     return p;
   }
 
-  void multiply_sums(const IntegerProduct& product) const {
+  void multiply_sums(ByteUse& use, const IntegerProduct& product) const {
     ByteProduct p = byte_product(product);
     p.factor = product.factor;
     p.column = product.column;
     p.sums = product.c;
     p.ldc = product.ldc;
-    ByteUse(*unit_).multiply(p);
+    use.multiply(p);
   }
 
   // As bytes at once: all rows have one zero point, with which the sums of columns are known.
-  void multiply_bytes(const IntegerProduct& product, const Requantization& quantized, int64_t first_column,
-                      uint32_t zero, uint8_t* to) const {
+  void multiply_bytes(ByteUse& use, const IntegerProduct& product, const Requantization& quantized,
+                      int64_t first_column, uint32_t zero, uint8_t* to) const {
     ByteProduct p = byte_product(product);
     uint32_t* offsets = product.c + kRows * integer_panel();
     for (int64_t j = 0; j < p.columns; ++j) {
@@ -265,7 +270,7 @@ class MatMulInteger final : public Kernel {
     p.zero = quantized.zero;
     p.bytes = to;
     p.ldc = s_.n;
-    ByteUse(*unit_).multiply(p);
+    use.multiply(p);
   }
 
   // Panel `i` of all panels of all right matrices.
@@ -282,7 +287,11 @@ class MatMulInteger final : public Kernel {
       const uint8_t* rows[4] = {};
       for (int64_t g = 0; g < std::min(group, s_.k - k); ++g) rows[g] = from + (k + g) * s_.n;
       pack_right(rows, columns, flip, to);
-      for (int64_t g = 0; g < std::min(group, s_.k - k); ++g)
+      if (s_.k - k >= group) {
+        sum_lanes(to, columns, sums);
+        continue;
+      }
+      for (int64_t g = 0; g < s_.k - k; ++g)
         for (int64_t j = 0; j < columns; ++j) sums[j] += static_cast<uint32_t>(rows[g][j] ^ flip);
     }
     const int32_t zero_of_all = zero_at(zeros, which, s_.n, 0) + shift;

@@ -42,7 +42,7 @@ void map_as(size_t size, const void* x, const void* table, X lowest, int64_t n, 
 
 void run_look_up(const Attrs&, const RunContext& context) {
   const size_t size = dtype_size(context.out[0]->type.dtype);
-  context.pool->parallel_for(context.in[0]->count(), 16384, [&](int64_t begin, int64_t end, int) {
+  context.pool->parallel_for(context.in[0]->count(), 8192, [&](int64_t begin, int64_t end, int) {
     look_up(*context.in[1], *context.in[0], begin, end - begin, offset(context.out[0]->data, begin, size));
   });
 }

@@ -214,7 +214,7 @@ class Linear : public Kernel {
   void for_blocks(const RunContext& context, Block block) const {
     if (length_ == 0) return;
     const int64_t pieces = (length_ + kBlock - 1) / kBlock;
-    const int64_t grain = std::max<int64_t>(1, 16384 / std::min(length_, kBlock));
+    const int64_t grain = std::max<int64_t>(1, 8192 / std::min(length_, kBlock));
     context.pool->parallel_for(rows_ * pieces, grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t unit = begin; unit < end; ++unit) {
         const Row row = row_at(unit / pieces);
