@@ -74,8 +74,7 @@ def planned(session: minnow.Session, size: int) -> set[str]:
 
 
 def file_rows(path: Path) -> Iterator[str]:
-    """The rows that the ops of a file need: their decoders, loops for some sizes of depthwise convolutions, and products
-    with packed weights."""
+    """The rows that the ops of a file need: decoders, loops for sizes of depthwise convolutions, and packed weights."""
     net = wire.read(path.read_bytes())
     subgraphs = net.get("subgraphs") or []
     own = net.get("extraInfo", {}).get("minnow")  # the engine reads this one of two graphs
