@@ -350,9 +350,10 @@ void process(nb::handle bytes, int64_t width, int64_t height, int64_t stride, nb
   settings.padding = static_cast<uint8_t>(padding);
   const int64_t even = (width + 1) / 2 * 2, row = is_video ? even : width * pixel;
   const int64_t rows = is_video ? height + (height + 1) / 2 : height;
-  const bool fits = width > 0 && height > 0 && width < (1 << 30) && height < (1 << 30) && stride >= row &&
-                    stride < (int64_t{1} << 32) && src.type.dtype == DType::kU8 &&
-                    src.count() >= stride * (rows - 1) + row;
+  const bool fits =
+      width > 0 && height > 0 && width < (1 << 30) && height < (1 << 30) && stride >= row &&
+      stride < (int64_t{1} << 32) && src.type.dtype == DType::kU8 &&
+      src.count() >= (source_format == 13 ? stride * rows - (stride - row) / 2 : stride * (rows - 1) + row);
   require(fits && (source_format != 13 || stride % 2 == 0), "the bytes are too few for the image");
   require(dst.rank() == 3 && (dst.type.dtype == DType::kF32 || dst.type.dtype == DType::kU8) &&
               dst.dim(planes ? 0 : 2) == channels && dst.count() > 0,
