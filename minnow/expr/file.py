@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.expr import constant_file
 from minnow.expr.constant import NCHW
 from minnow.expr.evaluation import graph_of
 from minnow.expr.names import named
@@ -44,7 +45,12 @@ def save(vars: Any, file_name: Any) -> None:
     outputs = [vars] if isinstance(vars, Var) else vars
     if not isinstance(outputs, (list, tuple)) or not outputs:
         raise UsageError("there is nothing to save", hint="expr.save([var, ...], path)")
-    model = to_model([as_var(v) for v in outputs])
+    given = [as_var(v) for v in outputs]
+    if constant_file.is_writable(given):
+        with replaced(Path(os.fspath(file_name))) as path:
+            path.write_bytes(constant_file.to_bytes(given))
+        return
+    model = to_model(given)
     optimize(model, 0)
     with replaced(Path(os.fspath(file_name))) as path:
         save_model(model, path)
@@ -118,6 +124,13 @@ def _constant(value: Value, table: dict[Value, Var]) -> Var:
     return var
 
 
+def _constants(file_name: Any) -> list[Var] | None:
+    try:
+        return constant_file.from_file(Path(os.fspath(file_name)))
+    except (OSError, ValueError, TypeError, MinnowError):
+        return None  # what is wrong, `_loaded` says
+
+
 def _loaded(file_name: Any) -> tuple[Model, dict[Value, Var]]:
     path = Path(os.fspath(file_name))
     try:
@@ -133,6 +146,8 @@ def _loaded(file_name: Any) -> tuple[Model, dict[Value, Var]]:
 @named("expr")
 def load_as_list(file_name: Any) -> list[Var]:
     """The outputs of a `.mnn` file as Vars. Raises FormatError if it cannot be read."""
+    if (constants := _constants(file_name)) is not None:
+        return constants
     model, table = _loaded(file_name)
     return [_output(v, name, table) for v, (name, _) in zip(model.graph.outputs, model.outputs, strict=True)]
 
@@ -140,6 +155,8 @@ def load_as_list(file_name: Any) -> list[Var]:
 @named("expr")
 def load_as_dict(file_name: Any) -> dict[str, Var]:
     """All Vars of a `.mnn` file by their names: inputs, constants, results. Raises FormatError if it cannot be read."""
+    if (constants := _constants(file_name)) is not None:
+        return {var.name: var for var in constants}
     model, table = _loaded(file_name)
     found = {var.name: var for var in table.values() if var.name}
     for value, (name, _) in zip(model.graph.outputs, model.outputs, strict=True):
