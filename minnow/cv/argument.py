@@ -126,6 +126,13 @@ def number(value: Any, name: str, least: float = -math.inf, most: float = math.i
     return result
 
 
+def flag(value: Any, name: str) -> bool:
+    """True or false: a bool, or a number, 0 being false."""
+    if isinstance(value, (bool, int, float, np.bool_, np.number)):
+        return bool(value)
+    raise UsageError(f"{name} must be True or False, not {described(value)}")
+
+
 def pair(value: Any, name: str, meaning: str = "(width, height)") -> tuple[Any, Any]:
     """Two values, which the caller of this function checks."""
     try:

@@ -146,10 +146,11 @@ def addWeighted(
     """
     a, b = _operands(src1, src2)
     image = a if a.ndim >= b.ndim else b
-    if dtype < 0 and a.dtype != b.dtype and not (_is_scalar(src1) or _is_scalar(src2)):
+    depth = argument.integer(-1 if dtype is None else dtype, "dtype")
+    if depth < 0 and a.dtype != b.dtype and not (_is_scalar(src1) or _is_scalar(src2)):
         raise UsageError(f"src1 is of {a.dtype}, src2 of {b.dtype}: the type of the result must be given by dtype")
     weights = [argument.number(v, n) for v, n in ((alpha, "alpha"), (beta, "beta"), (gamma, "gamma"))]
-    to = depth_of(dtype, image.dtype)
+    to = depth_of(depth, image.dtype)
     wide = np.float32 if all(t.itemsize < 4 or t == np.float32 for t in (image.dtype, to)) else np.float64
     first, second, shift = (wide(w) for w in weights)
     with np.errstate(all="ignore"):

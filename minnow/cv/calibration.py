@@ -52,7 +52,7 @@ def solvePnP(
         UsageError: there are too few points, or an argument is something else.
         UnsupportedError: `flags` is another method of OpenCV.
     """
-    is_fifth = rvec is not None and tvec is None and np.ndim(rvec) == 0
+    is_fifth = rvec is not None and tvec is None and isinstance(rvec, (int, np.integer))
     method = argument.integer(rvec if is_fifth else flags, "flags")
     if method not in (SOLVEPNP_ITERATIVE, SOLVEPNP_SQPNP):
         raise UnsupportedError(
@@ -62,27 +62,30 @@ def solvePnP(
     pixels = _points(imagePoints, "imagePoints", 2)
     if len(points) != len(pixels):
         raise UsageError(f"there are {len(points)} objectPoints, but {len(pixels)} imagePoints")
+    if len(points) < 3:
+        raise UsageError(f"there are {len(points)} points: at least 3 are needed")
     camera = Camera.of(cameraMatrix, distCoeffs)
-    directions = camera.directions(pixels)
-    pose: Pose | None
-    if method == SOLVEPNP_SQPNP:
-        if len(points) < 3:
-            raise UsageError(f"there are {len(points)} points: at least 3 are needed")
-        pose = _least_in_space(points, directions)
-    else:
-        if useExtrinsicGuess:
-            if len(points) < 3:
-                raise UsageError(f"there are {len(points)} points: at least 3 are needed")
-            start = argument.matrix(rvec, "rvec").ravel(), argument.matrix(tvec, "tvec").ravel()
-            if start[0].size != 3 or start[1].size != 3:
-                raise UsageError("rvec and tvec must have three numbers each")
-            pose = rotation_matrix(start[0]), start[1]
-        else:
-            pose = _first_pose(points, directions)
-        pose = _refined(points, pixels, camera, pose)
+    guess = argument.flag(useExtrinsicGuess, "useExtrinsicGuess")
+    with np.errstate(all="ignore"):
+        try:
+            pose = _pose(points, pixels, camera, method, (rvec, tvec) if guess else None)
+        except np.linalg.LinAlgError:  # numbers beyond what can be computed with
+            pose = None
     if pose is None or not (np.isfinite(pose[0]).all() and np.isfinite(pose[1]).all()):
         return False, np.zeros((3, 1)), np.zeros((3, 1))
     return True, rotation_vector(pose[0]).reshape(3, 1), pose[1].reshape(3, 1)
+
+
+def _pose(points: Matrix, pixels: Matrix, camera: Camera, method: int, guess: tuple[Any, Any] | None) -> Pose | None:
+    directions = camera.directions(pixels)
+    if method == SOLVEPNP_SQPNP:
+        return _least_in_space(points, directions)
+    if guess is None:
+        return _refined(points, pixels, camera, _first_pose(points, directions))
+    turn, shift = argument.matrix(guess[0], "rvec").ravel(), argument.matrix(guess[1], "tvec").ravel()
+    if turn.size != 3 or shift.size != 3:
+        raise UsageError("rvec and tvec must have three numbers each")
+    return _refined(points, pixels, camera, (rotation_matrix(turn), shift))
 
 
 def _points(value: Any, name: str, width: int) -> Matrix:

@@ -315,6 +315,7 @@ def sepFilter2D(
 
 
 def _box(src: Array, ddepth: Any, ksize: Any, normalize: bool, borderType: Any, anchor: Any, squares: bool) -> Image:
+    normalize = argument.flag(normalize, "normalize")
     from minnow.runtime._engine import vision
 
     image = argument.image(src)

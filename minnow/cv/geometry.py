@@ -283,7 +283,7 @@ def remap(
 def _maps(map1: Any, map2: Any) -> tuple[Image, Image | None]:
     first = argument.image(map1, "map1", dtypes=("float32", "int16"), channels=(1, 2))
     second = None
-    if map2 is not None and np.asarray(map2).size:
+    if map2 is not None and argument.array(map2, "map2").size:
         second = argument.image(map2, "map2", dtypes=("float32", "uint16", "int16"), channels=(1,))
         if second.shape[:2] != first.shape[:2]:
             raise UsageError(f"map1 has the shape {list(first.shape)}, but map2 {list(second.shape)}")

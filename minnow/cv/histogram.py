@@ -80,7 +80,7 @@ def calcHist(
         inside &= valid
     counts = np.bincount(index[inside].ravel(), minlength=math.prod(sizes)).reshape(sizes)
     result = counts.astype(np.float32).reshape(sizes if len(sizes) > 1 else (-1, 1))
-    if accumulate and hist is not None:
+    if argument.flag(accumulate, "accumulate") and hist is not None:
         given = argument.array(hist, "hist")
         if given.shape != result.shape or given.dtype != np.float32:
             raise UsageError(f"hist must be float32 {list(result.shape)}, not {given.dtype} {list(given.shape)}")

@@ -50,6 +50,7 @@ def contourArea(contour: Array, oriented: bool = False) -> float:
         contour: its corners (x, y), of int32 or float32.
         oriented: whether the sign says the direction: positive where it is clockwise as pictures are shown.
     """
+    oriented = argument.flag(oriented, "oriented")
     points = points_of(contour, "contour").astype(np.float64)
     if not len(points):
         return 0.0
@@ -73,10 +74,11 @@ def convexHull(points: Array, hull: None = None, clockwise: bool = False, return
     """
     if hull is not None:
         raise UsageError("hull must be None: it is the result")
+    clockwise, returnPoints = argument.flag(clockwise, "clockwise"), argument.flag(returnPoints, "returnPoints")
     given = points_of(points, "points")
     if not len(given):
         return None
-    indices: npt.NDArray[np.int32] = _engine.convex_hull(given.astype(np.float64), bool(clockwise))
+    indices: npt.NDArray[np.int32] = _engine.convex_hull(given.astype(np.float64), clockwise)
     return given[indices.ravel()].reshape(-1, 1, 2) if returnPoints else indices
 
 

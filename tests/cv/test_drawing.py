@@ -111,6 +111,8 @@ def test_huge_shapes_end_soon() -> None:
     far = 2**31 - 1
     both(lambda m, i: m.line(i, (-far, -far), (far, far), 1, 3), image)
     assert cv.rectangle(image.copy(), (-far, -far), (far, far), 1, cv.FILLED).all()
+    assert cv.circle(image.copy(), (20, 15), far, 1, cv.FILLED).all()
+    assert cv.circle(image.copy(), (20 - far, 15), far, 1)[:, 19:21].any(axis=1).all()
     corners = np.array([[-(10**8), -1000], [10**8, -1000], [15, 20]], np.int32)
     filled = cv.fillPoly(image.copy(), [corners], 1)
     assert filled[:19].all()

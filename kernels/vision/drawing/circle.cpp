@@ -6,30 +6,37 @@
 
 namespace minnow::drawing {
 
+namespace {
+
+// The largest whole number whose square is at most `n`.
+int64_t root(int64_t n) {
+  auto r = static_cast<int64_t>(std::sqrt(static_cast<double>(n)));
+  while (r * r > n) --r;
+  while ((r + 1) * (r + 1) <= n) ++r;
+  return r;
+}
+
+}  // namespace
+
+// The pixels of the midpoint algorithm, computed for what lies in the picture only, however large the circle is: of the
+// eighth from a vertical end, those of each row, mirrored; of the eighth beside it, those of each column.
 void draw_pixel_circle(const Canvas& canvas, Point center, int64_t radius, const Color& color, bool filled) {
-  if (center.x + radius < 0 || center.y + radius < 0 || center.x - radius >= canvas.width ||
-      center.y - radius >= canvas.height)
-    return;
-  int64_t error = 0, across = radius, along = 0, up = 1, down = 2 * radius - 1;
-  while (across >= along) {
-    for (const auto& [dx, dy] : {std::pair(across, along), std::pair(along, across)}) {
-      for (const int64_t y : {center.y - dy, center.y + dy}) {
-        if (filled) {
-          canvas.span(y, center.x - dx, center.x + dx, color);
-        } else {
-          canvas.put(center.x - dx, y, color);
-          canvas.put(center.x + dx, y, color);
-        }
-      }
+  const int64_t square = radius * radius;
+  const int64_t eighth = filled ? radius : root(square / 2);
+  for (int64_t y = std::max<int64_t>(center.y - eighth, 0); y <= std::min(center.y + eighth, canvas.height - 1); ++y) {
+    const int64_t dx = root(square - (y - center.y) * (y - center.y));
+    if (filled) {
+      canvas.span(y, center.x - dx, center.x + dx, color);
+    } else {
+      canvas.put(center.x - dx, y, color);
+      canvas.put(center.x + dx, y, color);
     }
-    ++along;
-    error += up;
-    up += 2;
-    if (error > 0) {
-      error -= down;
-      --across;
-      down -= 2;
-    }
+  }
+  if (filled) return;
+  for (int64_t x = std::max<int64_t>(center.x - eighth, 0); x <= std::min(center.x + eighth, canvas.width - 1); ++x) {
+    const int64_t dy = root(square - (x - center.x) * (x - center.x));
+    canvas.put(x, center.y - dy, color);
+    canvas.put(x, center.y + dy, color);
   }
 }
 
