@@ -54,7 +54,8 @@ class CVMatrix:
     @property
     def array(self) -> Array:
         """A copy of the matrix."""
-        return self._m.copy()
+        copy: Array = self._m.copy()
+        return copy
 
     def _set(self, make: Any, arguments: Sequence[Any], counts: tuple[int, ...], what: str) -> Array:
         if len(arguments) not in counts:

@@ -40,10 +40,14 @@ def at(address: int, dtype: np.dtype[Any], count: int) -> Array:
     if isinstance(address, Address):
         if address.array.nbytes < size:
             raise UsageError(f"{size} bytes are wanted of an array of {address.array.nbytes}")
-        return np.frombuffer(address.array.tobytes(), dtype, count).copy()
+        held: Array = np.frombuffer(address.array.tobytes(), dtype, count)
+        copy: Array = held.copy()
+        return copy
     if size == 0:
         return np.zeros(0, dtype)
-    return np.frombuffer(_read(int(address), size), dtype).copy()
+    read: Array = np.frombuffer(_read(int(address), size), dtype)
+    copied: Array = read.copy()
+    return copied
 
 
 def _read(address: int, size: int) -> bytes:

@@ -36,7 +36,7 @@ class InputCell:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.array.shape
+        return tuple(self.array.shape)
 
     def resize(self, shape: tuple[int, ...]) -> None:
         if self.array.shape != shape:

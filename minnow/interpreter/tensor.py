@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any, Protocol
 
@@ -47,11 +48,12 @@ class HostCell:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self._array.shape
+        return tuple(self._array.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self._array.dtype
+        dtype: np.dtype[Any] = self._array.dtype
+        return dtype
 
 
 class Tensor:
@@ -203,7 +205,7 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
     """The shape, if it is one. Raises UsageError otherwise."""
     if isinstance(shape, (tuple, list, np.ndarray)):
         dims = [d for d in shape if isinstance(d, (int, np.integer)) and not isinstance(d, bool) and 0 <= d < 2**31]
-        if len(dims) == len(shape) <= 32 and np.prod(dims, dtype=np.float64) < 2**46:
+        if len(dims) == len(shape) <= 32 and math.prod(map(int, dims)) < 2**46:
             return tuple(map(int, dims))
     raise UsageError(f"{shape!r} is not a shape", hint="a tuple of sizes")
 
@@ -254,7 +256,8 @@ def _flat(data: Any, dtype: np.dtype[Any], count: int) -> Array:
         raw = np.frombuffer(bytes(data), np.uint8)
         if raw.size != count * dtype.itemsize:
             raise UsageError(f"{raw.size} bytes are given for {count} elements of {dtype}")
-        return raw.view(dtype).copy()
+        elements: Array = np.array(raw.view(dtype))
+        return elements
     if isinstance(data, int) and not isinstance(data, bool):
         return at(data, dtype, count)
     if data is None or isinstance(data, (str, dict, set, HalideType, Tensor)):

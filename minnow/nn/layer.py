@@ -229,8 +229,8 @@ class BatchNormalization(_Layer):
             )  # fmt: skip
         scale, bias, variance, mean = (self._vars[name] for name in ("scale", "bias", "variance", "mean"))
         if not self.is_training:
-            flat = np.asarray([-1], np.int64)
-            rows = [apply("Reshape", v, Var.from_array(flat), format=NCHW) for v in (scale, bias, mean, variance)]
+            row = Var.from_array(np.asarray([-1], np.int64))
+            rows = [apply("Reshape", v, row, format=NCHW) for v in (scale, bias, mean, variance)]
             return apply("BatchNorm", image, *rows, epsilon=self._epsilon)  # type: ignore[no-any-return]
         self._settle()
         axes = (0, *range(2, rank))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,7 @@ _FLOAT_DEFAULT = "The default type is float, not double."
 pi = constant("numpy", "pi", np.pi, like="numpy.pi")
 inf = constant("numpy", "inf", np.inf, like="numpy.inf")
 nan = constant("numpy", "nan", np.nan, like="numpy.nan", mnn=False)
-e = constant("numpy", "e", np.e, like="numpy.e", mnn=False)
+e = constant("numpy", "e", math.e, like="numpy.e", mnn=False)
 newaxis = constant("numpy", "newaxis", None, like="numpy.newaxis")
 float32 = constant("numpy", "float32", dtypes.float, like="numpy.float32")
 float64 = constant("numpy", "float64", dtypes.double, like="numpy.float64")
