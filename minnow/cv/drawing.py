@@ -143,9 +143,8 @@ def rectangle(img: Array, *args: Any, **kwargs: Any) -> Array:
         TypeError: arguments are missing, or have other names.
     """
     first: Any = args[0] if args else kwargs.get("rec", kwargs.get("pt1"))
-    with_size = "rec" in kwargs or (
-        isinstance(first, (tuple, list, np.ndarray)) and np.ndim(first) == 1 and len(first) == 4
-    )
+    count = len(first) if isinstance(first, (tuple, list)) or (isinstance(first, np.ndarray) and first.ndim) else 0
+    with_size = "rec" in kwargs or count == 4
     return (_rectangle_of_size if with_size else _rectangle)(img, *args, **kwargs)
 
 

@@ -69,16 +69,10 @@ def calcHist(
         raise UsageError(f"ranges has {len(bounds)} numbers: two for each of {len(chosen)} channels are needed")
     if math.prod(sizes) > 1 << 28:
         raise UsageError(f"a histogram of shape {sizes} is too large")
-    counted = None if mask is None else mask_of(mask, planes[0])
-    index = np.zeros(planes[0].shape if counted is None else int(counted.sum()), np.int64)
-    inside = np.ones(index.shape, bool)
-    for c, n, low, high in zip(chosen, sizes, bounds[::2], bounds[1::2], strict=True):
+    for low, high in zip(bounds[::2], bounds[1::2], strict=True):
         if not low < high:
             raise UsageError(f"ranges has {low} and {high}: the lower bound must be less than the upper one")
-        bins, valid = _bins(planes[c] if counted is None else planes[c][counted], n, low, high)
-        index = index * n + bins
-        inside &= valid
-    counts = np.bincount(index[inside].ravel(), minlength=math.prod(sizes)).reshape(sizes)
+    counts = _counts([planes[c] for c in chosen], sizes, bounds, None if mask is None else mask_of(mask, planes[0]))
     result = counts.astype(np.float32).reshape(sizes if len(sizes) > 1 else (-1, 1))
     if argument.flag(accumulate, "accumulate") and hist is not None:
         given = argument.array(hist, "hist")
@@ -86,6 +80,26 @@ def calcHist(
             raise UsageError(f"hist must be float32 {list(result.shape)}, not {given.dtype} {list(given.shape)}")
         result = given + result
     return written(result, hist)
+
+
+def _counts(
+    planes: list[npt.NDArray[np.generic]],
+    sizes: list[int],
+    bounds: list[float],
+    mask: npt.NDArray[np.bool_] | None,
+) -> npt.NDArray[np.float64]:
+    chosen = planes if mask is None else [plane[mask] for plane in planes]
+    if len(chosen) == 1 and chosen[0].dtype == np.uint8:  # how often each of 256 values occurs says all
+        bins, valid = _bins_of(np.arange(256, dtype=np.float64), sizes[0], bounds[0], bounds[1])
+        values = np.bincount(chosen[0].ravel(), minlength=256)
+        return np.asarray(np.bincount(bins[valid], values[valid], sizes[0]), np.float64)
+    index = np.zeros(chosen[0].shape, np.int64)
+    inside = np.ones(index.shape, bool)
+    for plane, n, low, high in zip(chosen, sizes, bounds[::2], bounds[1::2], strict=True):
+        bins, valid = _bins(plane, n, low, high)
+        index = index * n + bins
+        inside &= valid
+    return np.bincount(index[inside].ravel(), minlength=math.prod(sizes)).astype(np.float64)
 
 
 def _listed(values: Sequence[float], name: str) -> list[float]:

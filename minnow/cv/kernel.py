@@ -142,8 +142,8 @@ def getGaborKernel(
     width, height = argument.pair(ksize, "ksize")
     width = argument.integer(width, "the width in ksize", -LARGEST_KERNEL, LARGEST_KERNEL)
     height = argument.integer(height, "the height in ksize", -LARGEST_KERNEL, LARGEST_KERNEL)
-    sigma_x = argument.number(sigma, "sigma", 1e-30)
-    wave, aspect = argument.number(lambd, "lambd"), argument.number(gamma, "gamma")
+    sigma_x = argument.number(sigma, "sigma", 1e-30, 1e30)
+    wave, aspect = (argument.number(v, n, -1e30, 1e30) for v, n in ((lambd, "lambd"), (gamma, "gamma")))
     if wave == 0 or aspect == 0:
         raise UsageError("lambd and gamma must not be 0")
     sigma_y = sigma_x / aspect

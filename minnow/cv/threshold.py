@@ -14,6 +14,7 @@ from minnow.cv.boundary import Array, exported
 from minnow.cv.constant import (
     ADAPTIVE_THRESH_GAUSSIAN_C,
     ADAPTIVE_THRESH_MEAN_C,
+    BORDER_REPLICATE,
     THRESH_BINARY,
     THRESH_BINARY_INV,
     THRESH_OTSU,
@@ -22,6 +23,7 @@ from minnow.cv.constant import (
     THRESH_TRIANGLE,
     THRESH_TRUNC,
 )
+from minnow.cv.filter import GaussianBlur, boxFilter
 from minnow.cv.pair import paired
 from minnow.schema.errors import UsageError
 
@@ -167,8 +169,7 @@ def adaptiveThreshold(
         )
     constant = argument.number(C, "C", -1e9, 1e9)
     plane = image.reshape(image.shape[:2])
-    means = _box_means(plane, size) if method == ADAPTIVE_THRESH_MEAN_C else _gaussian_means(plane, size)
-    difference = plane.astype(np.int16) - means
+    difference = plane.astype(np.int16) - _means(plane, size, method == ADAPTIVE_THRESH_GAUSSIAN_C)
     if kind == THRESH_BINARY:
         chosen = difference > -math.ceil(constant)
     else:
@@ -178,50 +179,12 @@ def adaptiveThreshold(
     return written(result, dst)
 
 
-def _box_means(plane: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.int16]:
-    """Rounded means of squares; beyond the border its pixels repeat."""
-    sums = plane.astype(np.int64)
-    for axis in (0, 1):
-        pad = [(0, 0), (0, 0)]
-        pad[axis] = (size // 2 + 1, size // 2)
-        running = np.cumsum(np.pad(sums, pad, mode="edge"), axis=axis)
-        upper = running[size:] if axis == 0 else running[:, size:]
-        lower = running[:-size] if axis == 0 else running[:, :-size]
-        sums = upper - lower
-    return saturated(sums * (1.0 / (size * size)), np.uint8).astype(np.int16)
-
-
-def _gaussian_means(plane: npt.NDArray[np.uint8], size: int) -> npt.NDArray[np.int16]:
-    weights = _gaussian_weights(size)
-    smooth = plane.astype(np.float32)
-    for axis in (1, 0):
-        pad = [(0, 0), (0, 0)]
-        pad[axis] = (size // 2, size // 2)
-        padded = np.pad(smooth, pad, mode="edge")
-        n = smooth.shape[axis]
-        half = size // 2
-        middle = padded[half : half + n] if axis == 0 else padded[:, half : half + n]
-        smooth = middle * weights[half]
-        for k in range(1, half + 1):
-            a, b = slice(half - k, half - k + n), slice(half + k, half + k + n)
-            pair = padded[a] + padded[b] if axis == 0 else padded[:, a] + padded[:, b]
-            smooth += pair * weights[half + k]
+def _means(plane: npt.NDArray[np.uint8], size: int, weighted: bool) -> npt.NDArray[np.int16]:
+    """Rounded means of neighborhoods; beyond the border its pixels repeat."""
+    if not weighted:
+        return np.asarray(boxFilter(plane, -1, (size, size), True, BORDER_REPLICATE)).astype(np.int16)
+    smooth = np.asarray(GaussianBlur(plane.astype(np.float32), (size, size), 0, 0, BORDER_REPLICATE))
     return saturated(smooth, np.uint8).astype(np.int16)
-
-
-def _gaussian_weights(size: int) -> npt.NDArray[np.float32]:
-    fixed = {
-        3: (0.25, 0.5, 0.25),
-        5: (0.0625, 0.25, 0.375, 0.25, 0.0625),
-        7: (0.03125, 0.109375, 0.21875, 0.28125, 0.21875, 0.109375, 0.03125),
-        9: tuple(w / 256 for w in (4, 13, 30, 51, 60, 51, 30, 13, 4)),
-    }
-    if size in fixed:
-        return np.array(fixed[size], np.float32)
-    sigma = 0.3 * ((size - 1) * 0.5 - 1) + 0.8
-    x = np.arange(size) - (size - 1) / 2
-    weights = np.exp(-(x**2) / (2 * sigma**2))
-    return np.array(weights / weights.sum(), np.float32)
 
 
 @exported
