@@ -51,6 +51,9 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("no channels", _chain("%a: i32[2] = MatMulInteger(%x, i8[2,2](2, -3, 4, 5))",
                                f"%y: i8[2] = Requantize(%a, i32[](1500000000), i32[](-2)) {_END}",
                                params="%x: u8[2]")),
+        ("is a vector", _chain("%a: i32[2,3] = MatMulInteger(%x, i8[2](2, -3))",
+                               f"%y: i8[2,3] = Requantize(%a, i32[](1500000000), i32[](-2)) {_END}",
+                               params="%x: u8[2,3,2]")),
     ],
     "fuse_quantize": [
         ("constant 1", _chain(_SUMS, *_SCALED, "%y: u8[1,2,2,2] = QuantizeLinear(%c, f32[](0.5), u8[](5))")),

@@ -127,6 +127,10 @@ CASES: dict[str, list[tuple[str, str]]] = {
                                   "%b: f32[2,2] = Transpose(%a) {perm=(1, 0)}",
                                   "%y: u8[2,2] = QuantizeLinear(%b, f32[2](0.5, 0.25), u8[2](3, 3))",
                                   params="%x: u8[2,2]")),
+        ("numbers between", _chain("%a: f32[1,1,2,2] = DequantizeLinear(%x, f32[](0.5), u8[](3))",
+                                   '%b: f32[1,1,4,4] = Resize(%a, _, f32[4](1.0, 1.0, 2.0, 2.0)) {mode="linear"}',
+                                   "%y: u8[1,1,4,4] = QuantizeLinear(%b, f32[](0.5), u8[](3))",
+                                   params="%x: u8[1,1,2,2]")),
     ],
     "move_integers_far": [
         ("made of integers", _chain("%a: f32[4] = Reshape(%x, i64[1](4))",
@@ -137,6 +141,16 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("constant scale", _chain("%a: f32[2,2] = DequantizeLinear(%x, f32[2](0.5, 0.25), u8[2](3, 3))",
                                   "%b: f32[2,2] = Transpose(%a) {perm=(1, 0)}", "%c: f32[4] = Reshape(%b, i64[1](4))",
                                   "%y: u8[4] = QuantizeLinear(%c, f32[](0.5), u8[](3))", params="%x: u8[2,2]")),
+    ],
+    "spell_wide": [
+        ("16 bits", _chain("%a: f32[2,2] = DequantizeLinear(%x, f32[](0.5), u8[](3))", "%y: f32[2,2] = HardSwish(%a)",
+                           params="%x: u8[2,2]")),
+        ("more than one scale", _chain("%a: f32[2,2] = DequantizeLinear(%x, f32[2](0.5, 0.25), i16[2](0, 0)) {axis=0}",
+                                       "%y: f32[2,2] = HardSwish(%a)", params="%x: i16[2,2]")),
+        ("zero point", _chain("%a: f32[2,2] = DequantizeLinear(%x, f32[](0.5), i16[](7))",
+                              "%y: f32[2,2] = HardSwish(%a)", params="%x: i16[2,2]")),
+        ("others than functions", _chain("%a: f32[2,2] = DequantizeLinear(%x, f32[](0.5), i16[](0))",
+                                         "%y: f32[2,2] = Softmax(%a) {axis=1}", params="%x: i16[2,2]")),
     ],
     "quantize_before_repeating": [
         ("one scale", _chain("%a: f32[2,3] = Expand(%x, i64[2](2, 3))",
