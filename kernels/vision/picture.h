@@ -80,7 +80,11 @@ inline T saturated(float v) {
   constexpr float kHigh = static_cast<float>(std::numeric_limits<T>::max());
   v = v > kLow ? v : kLow;  // NaN, too
   v = v < kHigh ? v : kHigh;
+#ifdef __clang__  // which has no __builtin_irintf
+  return static_cast<T>(__builtin_lrintf(v));
+#else
   return static_cast<T>(__builtin_irintf(v));  // an instruction; rintf may be a call
+#endif
 }
 template <typename T>
 inline T saturated(int32_t v) {
