@@ -25,8 +25,9 @@ int64_t RunChain(const Link* links, int count, const float* x, float* y, int64_t
     for (int j = 0; j < kVectors; ++j) v[j] = hn::LoadU(d, x + i + j * lanes);
     for (int k = 0; k < count; ++k) {
       const Link& link = links[k];
-      const float* other = link.single ? singles[k] : link.other + i;
-      const int64_t step = link.single ? 0 : lanes;
+      const bool each = !link.single && link.other != nullptr;  // an op of one operand has no other
+      const float* other = each ? link.other + i : singles[k];
+      const int64_t step = each ? lanes : 0;
 #define MINNOW_EACH(Expression)                           \
   for (int j = 0; j < kVectors; ++j) {                    \
     const V a = v[j], b = hn::LoadU(d, other + j * step); \
