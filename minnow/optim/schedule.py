@@ -22,8 +22,8 @@ class Schedule:
         self.count = 0
 
     def factor(self, count: int) -> float:
-        """What the first learning rate is multiplied with after so many calls."""
-        raise NotImplementedError
+        """What the first learning rate is multiplied with after so many calls. Subclasses define it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define factor")
 
     def _set(self) -> None:
         self._optimizer.learning_rate = self._first * self.factor(self.count)
