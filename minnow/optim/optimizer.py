@@ -142,7 +142,8 @@ class Optimizer:
 
         Args:
             outputs: a Var or a list of Vars.
-            output_diffs: for each output what its elements count: a Var of its shape; None or an empty list: 1.
+            output_diffs: for each output what its elements count: a Var of its shape, or a list of them; None or an
+                empty list: 1.
             parameters: the Vars to differentiate by.
 
         Returns:
@@ -151,9 +152,9 @@ class Optimizer:
         Raises:
             UsageError: an argument is no Var. UnsupportedError: an op has no gradient.
         """
-        diffs = None if output_diffs is None or output_diffs == [] else _variables(output_diffs)
+        diffs = [] if output_diffs is None else _variables(output_diffs)
         variables = _variables(parameters)
-        return variables, derivatives(_variables(outputs), diffs, variables)
+        return variables, derivatives(_variables(outputs), diffs or None, variables)
 
     def get_update_graph(
         self, parameters: Any, gradients: Any, learning_rates: Any = None

@@ -193,6 +193,8 @@ def test_gradients_as_vars() -> None:
     _, (by_x,) = optim.Grad().grad([y], [Var.from_array(np.array([1, 0, 2], np.float32))], [x])
     x.write([0.0, 1.0, 0.5])
     np.testing.assert_allclose(by_x.read(), 2 * np.exp([0, 1, 0.5]) * [1, 0, 2], rtol=1e-6)
+    _, (by_x,) = optim.Grad().grad(y, Var.from_array(np.array([1, 0, 2], np.float32)), x)
+    np.testing.assert_allclose(by_x.read(), 2 * np.exp([0, 1, 0.5]) * [1, 0, 2], rtol=1e-6)
     p, loss = _one(1.0)
     _, (slope,) = optim.Grad().grad(loss(), None, p)
     _, (new,) = optim.SGD([p], 0.5).get_update_graph([p], [slope])
