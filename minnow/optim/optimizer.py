@@ -181,19 +181,34 @@ class Optimizer:
     def save_graph(self, path: str | os.PathLike[str], outputs: Any, parameters: Any, updates: Any) -> None:
         """Writes a file that computes outputs and the new values of parameters (named like these, with ":new").
 
+        The parameters are inputs of the file: a loop gives it as `w` what it gave as `w:new`.
+
         Args:
             path: the file.
-            outputs: Vars, such as the loss.
-            parameters: Vars, inputs of the file.
+            outputs: Vars, such as the loss; [] for none.
+            parameters: trainable Vars.
             updates: the new value of each parameter, of `get_update_graph`.
+
+        Raises:
+            UsageError: the numbers of parameters and updates differ, or two Vars have one name.
+            WriteError: the file cannot be written.
         """
         from minnow import expr
 
-        changed = _variables(updates)
-        for i, (parameter, update) in enumerate(zip(_variables(parameters), changed, strict=True)):
+        changed, variables = _variables(updates), _variables(parameters)
+        if len(changed) != len(variables):
+            raise UsageError(f"{len(changed)} updates for {len(variables)} parameters")
+        for i, (parameter, update) in enumerate(zip(variables, changed, strict=True)):
             parameter.name = parameter.name or f"parameter_{i}"
             update.name = f"{parameter.name}:new"
-        expr.save([*_variables(outputs), *changed], os.fspath(path))
+        trained = [v for v in variables if v.op_type == TRAINABLE]
+        for parameter in trained:
+            parameter.fix_as_placeholder()  # what a file has as inputs; trainables are constants in it
+        try:
+            expr.save([*_variables(outputs), *changed], path)
+        finally:
+            for parameter in trained:
+                parameter.fix_as_trainable()
 
     # ---- for the program of a step
 

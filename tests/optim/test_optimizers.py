@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from trained_networks import Small, in_torch, torch_weights, weights
 
+import minnow
 from minnow import expr, nn, optim
 from minnow.expr.operation import apply
 from minnow.expr.var import Var
@@ -201,6 +203,33 @@ def test_gradients_as_vars() -> None:
     np.testing.assert_allclose(new.read(), [1 - 1.5])
     _, (new,) = optim.ADAM([p], 0.5).get_update_graph([p], [slope], [Var(np.float32(0.1))])
     np.testing.assert_allclose(new.read(), [1 - 0.1], rtol=1e-5)
+
+
+def test_a_file_with_updates_is_a_loop_without_the_optimizer(tmp_path: Path) -> None:
+    """The steps of a file, each with the parameter that the one before gave, are those of the optimizer."""
+    p, x = expr.const([1.0, -2.0], [2]), expr.placeholder([2])
+    p.fix_as_trainable()
+    p.name, x.name = "p", "x"
+    x.write([3.0, 4.0])
+    loss = apply("ReduceSum", p * p * x, axes=None, keepdims=False)
+    loss.name = "loss"
+    optimizer = optim.SGD([p], 0.01, 0.0)
+    parameters, slopes = optimizer.grad(loss, None, p)
+    _, updates = optimizer.get_update_graph(parameters, slopes)
+    path = tmp_path / "update.mnn"
+    optimizer.save_graph(path, [loss], parameters, updates)
+    session = minnow.load(path)
+    assert {t.name for t in session.inputs} == {"p", "x"}
+    value = p.read()
+    for _ in range(3):
+        found = session.run({"p": value, "x": np.array([3, 4], np.float32)})
+        optimizer.step(loss)
+        np.testing.assert_allclose(found["loss"], loss.read(), rtol=1e-6)
+        value = found["p:new"]
+        np.testing.assert_allclose(value, p.read(), rtol=1e-6)
+    np.testing.assert_allclose(value, [1 * 0.94**3, -2 * 0.92**3], rtol=1e-6)
+    with pytest.raises(UsageError, match="1 updates for 2 parameters"):
+        optimizer.save_graph(path, [], [p, p], updates)
 
 
 def test_what_cannot_be_trained_is_said() -> None:
