@@ -302,7 +302,12 @@ class ADAM(Optimizer):
     def _update(
         self, g: Step, p: Term, dp: Term, states: Sequence[Term], n: dict[str, Term]
     ) -> tuple[Term, Sequence[Term]]:
-        dp = self._decayed(g, p, dp, n)
+        return self._moved(g, p, self._decayed(g, p, dp, n), states, n)
+
+    def _moved(
+        self, g: Step, p: Term, dp: Term, states: Sequence[Term], n: dict[str, Term]
+    ) -> tuple[Term, Sequence[Term]]:
+        """`_update` without the decay."""
         m = n["momentum"] * states[0] + n["rest"] * dp
         v = n["momentum2"] * states[1] + n["rest2"] * g.Square(dp)
         return p - n["rate"] * m / (g.Sqrt(v) + n["eps"]), [m, v]
@@ -335,9 +340,7 @@ class AdamW(ADAM):
         self, g: Step, p: Term, dp: Term, states: Sequence[Term], n: dict[str, Term]
     ) -> tuple[Term, Sequence[Term]]:
         decay = self._decayed(g, p, g.zeros(p), n)
-        m = n["momentum"] * states[0] + n["rest"] * dp
-        v = n["momentum2"] * states[1] + n["rest2"] * g.Square(dp)
-        return p - n["learning_rate"] * decay - n["rate"] * m / (g.Sqrt(v) + n["eps"]), [m, v]
+        return self._moved(g, p - n["learning_rate"] * decay, dp, states, n)
 
 
 @named("optim")
