@@ -8,14 +8,14 @@
 namespace minnow {
 namespace {
 
-bool rounding_of(const Attrs& attrs, Rounding* out) {
+bool rounding_of(const Attrs& attrs, RoundingMode* out) {
   const std::string mode = attrs.s("round_mode", "up");
-  *out = mode == "up" ? Rounding::kUp : mode == "down" ? Rounding::kDown : Rounding::kNearest;
-  return *out != Rounding::kNearest || mode == "nearest";
+  *out = mode == "up" ? RoundingMode::kUp : mode == "down" ? RoundingMode::kDown : RoundingMode::kNearest;
+  return *out != RoundingMode::kNearest || mode == "nearest";
 }
 
 Status check_rounding(const Attrs& attrs) {
-  Rounding rounding;
+  RoundingMode rounding;
   if (rounding_of(attrs, &rounding)) return ok();
   return fail(Code::kFormat, "there is no round_mode '%s'", attrs.s("round_mode", "").c_str());
 }

@@ -84,7 +84,8 @@ uint8_t power_of_two(float x, const Storing& how) {
   if (std::isinf(x)) return how.saturate ? kMost : kNan;
   int exponent;
   const float fraction = std::frexp(x, &exponent) * 2;  // in [1, 2)
-  const bool up = how.rounding == Rounding::kUp ? fraction > 1 : how.rounding == Rounding::kNearest && fraction >= 1.5f;
+  const bool up =
+      how.rounding == RoundingMode::kUp ? fraction > 1 : how.rounding == RoundingMode::kNearest && fraction >= 1.5f;
   const int code = exponent - 1 + 127 + (up ? 1 : 0);
   return static_cast<uint8_t>(code <= kMost ? code : how.saturate ? kMost : kNan);
 }
