@@ -3,7 +3,7 @@
     .venv/bin/python tests/fuzz/image_calls.py --calls 100000 [--seed 0] [--only findContours]
 
 Most arguments fit the function, some are of another type, shape or size. A call that raises anything else than
-an error of Minnow or TypeError (a wrong number of arguments) is printed, with what repeats it.
+an error of Minnow or TypeError (a wrong number of arguments) is printed, with what repeats it; so are slow calls.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import collections
 import faulthandler
 import inspect
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -214,8 +215,10 @@ def arguments_of(function: Callable[..., Any], random: Arguments) -> list[Any]:
     return values
 
 
-def run(calls: int, seed: int, only: str = "") -> tuple[list[str], dict[str, collections.Counter[str]]]:
-    """What went wrong, and how the calls of each function ended."""
+def run(
+    calls: int, seed: int, only: str = "", longest: float = math.inf
+) -> tuple[list[str], dict[str, collections.Counter[str]]]:
+    """What went wrong, and how the calls of each function ended. Calls of more than `longest` seconds are findings."""
     without = {"imread", "imwrite", "haveImageReader", "haveImageWriter", "setNumThreads"}  # files, and settings
     functions = [
         entry.value
@@ -238,7 +241,7 @@ def run(calls: int, seed: int, only: str = "") -> tuple[list[str], dict[str, col
                 found = repr(error)
         except Exception as error:  # noqa: BLE001  (that is a finding)
             found = repr(error)
-        if (seconds := time.perf_counter() - start) > 5:
+        if (seconds := time.perf_counter() - start) > longest:
             found += f" {seconds:.1f} s"
         if found:
             findings.append(f"{function.__name__}, seed {seed}, call {call}: {found}\n  {values!r:.400}")
@@ -250,9 +253,10 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="the name of one function")
+    parser.add_argument("--longest", type=float, default=5, help="seconds that a call may take")
     options = parser.parse_args()
     faulthandler.enable()
-    findings, ended = run(options.calls, options.seed, options.only)
+    findings, ended = run(options.calls, options.seed, options.only, options.longest)
     lines = [*findings, *(f"{name:28} {dict(counts)}" for name, counts in sorted(ended.items()))]
     sys.stdout.write("\n".join([*lines, f"{options.calls} calls, {len(findings)} findings\n"]))
     raise SystemExit(len(findings) > 0)
