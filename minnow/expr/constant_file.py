@@ -12,19 +12,18 @@ import numpy as np
 from minnow.expr.constant import data_format
 from minnow.expr.var import PLACEHOLDER, Var
 from minnow.schema.errors import FormatError
+from minnow.schema.ir import DType
 from minnow.schema.mnn import wire
+from minnow.schema.registry.encoding import FROM_WIRE_DTYPE, WIRE_DTYPES
 
-_FIELDS = {
-    "float32": ("DT_FLOAT", "float32s"), "int32": ("DT_INT32", "int32s"), "int64": ("DT_INT64", "int64s"),
-    "int8": ("DT_INT8", "int8s"), "uint8": ("DT_UINT8", "uint8s"),
-}  # fmt: skip
-_OF_CODE = {code: (np.dtype(name), field) for name, (code, field) in _FIELDS.items()}
+_FIELDS = {t: f"{t.numpy.name}s" for t in (DType.F32, DType.I32, DType.I64, DType.I8, DType.U8)}
+"""The vector of a constant for each type that has one of its own."""
 _KINDS = ("Const", "TrainableParam")
 
 
 def is_writable(vars: Sequence[Var]) -> bool:
     """Whether all of them are constants or trainables, of types that the format has a code for."""
-    return all(v._operation is None and v._kind != PLACEHOLDER and v._dtype().name in _FIELDS for v in vars)
+    return all(v._operation is None and v._kind != PLACEHOLDER and v._type().dtype in _FIELDS for v in vars)
 
 
 def to_bytes(vars: Sequence[Var]) -> bytes:
@@ -36,8 +35,9 @@ def to_bytes(vars: Sequence[Var]) -> bytes:
         while name in names:
             name += "_"
         array = np.ascontiguousarray(var._value())
-        code, field = _FIELDS[array.dtype.name]
-        main: dict[str, Any] = {"dataFormat": var.data_format.name, "dataType": code, field: array.reshape(-1)}
+        dtype = DType.of(array.dtype)
+        main: dict[str, Any] = {"dataFormat": var.data_format.name, "dataType": WIRE_DTYPES[dtype]}
+        main[_FIELDS[dtype]] = array.reshape(-1)
         if var.shape:
             main["dims"] = np.asarray(var.shape, np.int32)
         ops.append({"type": "Const", "name": name, "outputIndexes": [i], "main_type": "Blob", "main": main})
@@ -54,12 +54,14 @@ def from_file(path: Path) -> list[Var] | None:
     names = list(net.get("tensorName", []))
     made = []
     for op in ops:
-        place, array = int(op["outputIndexes"][0]), _array(op.get("main") or {})
-        if array is None:
+        main = op.get("main") or {}
+        place, array = int(op["outputIndexes"][0]), _array(main)
+        form = data_format.__members__.get(main.get("dataFormat", "NCHW"))
+        if array is None or form is None:
             return None
         if not 0 <= place < len(names):
             raise FormatError(f"tensor {place} does not exist", where=str(path))
-        var = Var.from_array(array, data_format[(op.get("main") or {}).get("dataFormat", "NCHW")])
+        var = Var.from_array(array, form)
         var.name = names[place]
         made.append(var)
     return made
@@ -67,12 +69,11 @@ def from_file(path: Path) -> list[Var] | None:
 
 def _array(main: Mapping[str, Any]) -> np.ndarray[Any, Any] | None:
     """The numbers of a constant, None if it has another form."""
-    known = _OF_CODE.get(main.get("dataType", "DT_FLOAT"))
+    dtype = FROM_WIRE_DTYPE.get(main.get("dataType", "DT_FLOAT"))
     shape = tuple(int(d) for d in main.get("dims", ()))
-    if known is None or any(d < 0 for d in shape):
+    if dtype not in _FIELDS or any(d < 0 for d in shape):
         return None
-    dtype, field = known
-    payload = np.asarray(main.get(field, ()), dtype)
+    payload = np.asarray(main.get(_FIELDS[dtype], ()), dtype.numpy)
     if payload.size != int(np.prod(shape, dtype=np.int64)):
         return None
     return np.array(payload.reshape(shape))

@@ -12,6 +12,7 @@ from oracles.mnn_oracle import PYTHON, needs_mnn
 from minnow import expr, nn
 from minnow.errors import FormatError
 from minnow.expr import Var
+from minnow.schema.mnn import wire
 
 PROGRAM = """
 import sys
@@ -48,6 +49,15 @@ def test_constants_keep_types_shapes_and_order(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(FormatError):
         expr.load_as_list(str(path))
+
+
+@pytest.mark.parametrize("form", ["NHWC4", "UNKNOWN"])
+def test_an_order_of_axes_that_vars_do_not_have(form: str, tmp_path: Path) -> None:
+    main = {"dataFormat": form, "dims": np.array([2], np.int32), "float32s": np.array([1, 2], np.float32)}
+    op = {"type": "Const", "name": "a", "outputIndexes": [0], "main_type": "Blob", "main": main}
+    (tmp_path / "a.mnn").write_bytes(wire.write({"oplists": [op], "tensorName": ["a"], "outputName": ["a"]}))
+    (found,) = expr.load_as_list(str(tmp_path / "a.mnn"))
+    np.testing.assert_array_equal(found.read(), [1, 2])
 
 
 def test_names_of_parts_may_be_equal(tmp_path: Path) -> None:
