@@ -23,6 +23,7 @@ from minnow.schema.mnn.decoder import decode, read_file
 from minnow.schema.mnn.encoder import save as save_model
 from minnow.schema.mnn.json_form import from_json
 from minnow.schema.ops import get
+from minnow.schema.registry.encoding import WIRE_DTYPES
 
 
 @named("expr")
@@ -102,8 +103,11 @@ def vars_of(graph: Graph, given: Sequence[Var] = ()) -> dict[Value, Var]:
     """
     table: dict[Value, Var] = {}
     for i, param in enumerate(graph.params):
-        table[param] = given[i] if i < len(given) else Var._placeholder(param.type, NCHW)
-        table[param].name = table[param].name or param.name
+        if i < len(given):
+            table[param] = given[i]
+        else:
+            table[param] = Var._placeholder(param.type, NCHW)
+            table[param].name = param.name
     for node in graph:
         op = get(node.op, node.origin)
         inputs = [None if v is None else table[v] if v in table else _constant(v, table) for v in node.inputs]
@@ -211,7 +215,7 @@ def jsonop(inputs: Any, json_text: Any, output_number: Any) -> list[Var]:
         table["inputIndexes"], table["outputIndexes"] = list(range(n)), list(range(n, len(names)))
         leaves = [
             {"type": "Input", "name": names[i], "outputIndexes": [i], "main_type": "Input",
-             "main": {"dims": v.shape, "dtype": _WIRE[v._dtype().name], "dformat": "NCHW"}}
+             "main": {"dims": v.shape, "dtype": WIRE_DTYPES[v._type().dtype], "dformat": "NCHW"}}
             for i, v in enumerate(operands)
         ]  # fmt: skip
         net = {"oplists": [*leaves, table], "tensorName": names, "outputName": names[n:]}
@@ -225,7 +229,3 @@ def jsonop(inputs: Any, json_text: Any, output_number: Any) -> list[Var]:
     if any(v.op_type == "Raw" for v in results):
         raise UnsupportedError(f"there is no op of the type {table.get('type')}")
     return results
-
-
-_WIRE = {"float32": "DT_FLOAT", "float64": "DT_DOUBLE", "int32": "DT_INT32", "int64": "DT_INT64", "uint8": "DT_UINT8",
-         "int8": "DT_INT8", "bool": "DT_BOOL"}  # fmt: skip

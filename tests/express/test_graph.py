@@ -132,6 +132,7 @@ def test_an_op_given_as_json(lazy: None) -> None:
     (y,) = expr.jsonop([x], text, 1)
     x.write([-1, 2, -3])
     np.testing.assert_array_equal(y.read(), [1, 2, 3])
+    assert x.name == ""
     for bad in ("{}", "[1]", "{", '{"type": "NoOp"}'):
         with pytest.raises(MinnowError):
             expr.jsonop([x], bad, 1)
