@@ -172,6 +172,27 @@ def test_detections() -> None:
         assert int(count) == 2
 
 
+@pytest.mark.parametrize("is_lazy", [False, True])
+def test_detections_of_several_classes_of_a_box(is_lazy: bool) -> None:
+    anchors = np.array([[0.5, 0.5, 1, 1], [0.5, 0.5, 1, 1.1], [0.2, 0.2, 0.1, 0.1]], np.float32)
+    scores = np.array([[[0.1, 0.9, 0.3], [0.1, 0.8, 0.2], [0.2, 0.3, 0.4]]], np.float32)
+    expr.lazy_eval(is_lazy)
+    try:
+        given = expr.placeholder([1, 3, 3])
+        given.write(np.zeros((1, 3, 3)) if is_lazy else scores)
+        boxes, classes, found, count = expr.detection_post_process(
+            np.zeros((1, 3, 4)), given, anchors, 2, 3, 2, 3, 0.25, 0.5, False, [10.0, 10.0, 5.0, 5.0]
+        )
+        given.write(scores if is_lazy else np.zeros((1, 3, 3)))
+        assert boxes.shape == [1, 6, 4]
+        np.testing.assert_array_equal(boxes.read()[0, [0, 1]], [[0, 0, 1, 1]] * 2)
+        np.testing.assert_allclose(found.read(), np.array([[0.9, 0.3, 0.4, 0.3, 0, 0]], np.float32))
+        assert classes.read_as_tuple() == (0, 1, 1, 0, 0, 0)
+        assert float(count) == 2
+    finally:
+        expr.lazy_eval(False)
+
+
 def test_sessions_are_kept_by_structure_and_shape(lazy: None, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     program = evaluation_module.Program
