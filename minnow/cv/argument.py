@@ -142,6 +142,14 @@ def pair(value: Any, name: str, meaning: str = "(width, height)") -> tuple[Any, 
     return first, second
 
 
+def items(value: Any, name: str, what: str = "numbers") -> list[Any]:
+    """The elements of a sequence, which the caller of this function checks."""
+    try:
+        return list(value)
+    except TypeError:
+        raise UsageError(f"{name} must be a list of {what}, not {described(value)}") from None
+
+
 def size(value: Any, name: str = "dsize", least: int = 1) -> tuple[int, int]:
     """(width, height) of an image."""
     width, height = pair(value, name)

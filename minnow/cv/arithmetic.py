@@ -248,11 +248,12 @@ def flip(src: Array, flipCode: int, dst: Array | None = None) -> Array:
     return written(np.ascontiguousarray(image), dst)
 
 
+def _images(value: Any, name: str) -> list[npt.NDArray[Any]]:
+    return [plain_image(item, f"{name}[{i}]") for i, item in enumerate(argument.items(value, name, "images"))]
+
+
 def _joined(src: Any, axis: int, dst: Any) -> npt.NDArray[Any] | None:
-    try:
-        images = [plain_image(item, f"src[{i}]") for i, item in enumerate(src)]
-    except TypeError:
-        raise UsageError(f"src must be a list of images, not {argument.described(src)}") from None
+    images = _images(src, "src")
     if not images:
         return None
     first = images[0]
@@ -304,10 +305,7 @@ def merge(mv: Sequence[Array], dst: Array | None = None) -> Array:
     Raises:
         UsageError: there are none, or they differ.
     """
-    try:
-        images = [plain_image(item, f"mv[{i}]") for i, item in enumerate(mv)]
-    except TypeError:
-        raise UsageError(f"mv must be a list of images, not {argument.described(mv)}") from None
+    images = _images(mv, "mv")
     if not images:
         raise UsageError("mv is empty: there is nothing to merge")
     first = images[0]

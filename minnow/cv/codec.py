@@ -246,7 +246,7 @@ def haveImageWriter(filename: Any) -> bool:
 
 
 def _settings(params: Any) -> dict[int, int]:
-    numbers = [] if params is None else list(params)
+    numbers = [] if params is None else argument.items(params, "params")
     if len(numbers) % 2:
         raise UsageError("params must be pairs of a constant IMWRITE_... and its value")
     whole = [argument.integer(n, "an element of params") for n in numbers]

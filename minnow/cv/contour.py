@@ -155,10 +155,7 @@ def drawContours(
     kind, paint = target.line(lineType), target.color(color)
     width = thickness_of(thickness)
     move = np.array(pixel_point(offset, "offset"), np.int64)
-    try:
-        items = list(contours)
-    except TypeError:
-        raise UsageError(f"contours must be a list of arrays, not {argument.described(contours)}") from None
+    items = argument.items(contours, "contours", "arrays of points")
     index = argument.integer(contourIdx, "contourIdx")
     if index >= len(items):
         raise UsageError(f"contourIdx is {index}, but there are {len(items)} contours")

@@ -75,9 +75,11 @@ class Finishing:
 def _numbers(value: Any, name: str, channels: int) -> list[float]:
     if value is None:
         return []
-    if isinstance(value, (int, float)):
-        value = [value]
-    numbers = [argument.number(item, f"an element of {name}") for item in value]
+    try:
+        given = list(value)
+    except TypeError:  # one number, also of numpy
+        given = [value]
+    numbers = [argument.number(item, f"an element of {name}") for item in given]
     if len(numbers) == 1:
         numbers *= channels
     if len(numbers) > channels and len(numbers) <= 4:

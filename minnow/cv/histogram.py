@@ -43,26 +43,22 @@ def calcHist(
     Raises:
         UsageError: the images do not fit together, or an argument is out of its range.
     """
-    try:
-        items = list(images)
-    except TypeError:
-        raise UsageError(f"images must be a list of images, not {argument.described(images)}") from None
     planes: list[npt.NDArray[np.generic]] = []
-    for i, item in enumerate(items):
+    for i, item in enumerate(argument.items(images, "images", "images")):
         image = argument.image(item, f"images[{i}]", dtypes=("uint8", "uint16", "float32"))
         if planes and (image.shape[:2] != planes[0].shape or image.dtype != planes[0].dtype):
             raise UsageError(f"images[{i}] has another shape or type than images[0]")
         planes.extend(np.moveaxis(image.reshape(*image.shape[:2], -1), 2, 0))
     if not planes:
         raise UsageError("images is empty")
-    chosen = [argument.integer(c, "channels") for c in _listed(channels, "channels")]
-    sizes = [argument.integer(s, "histSize", 1, 1 << 24) for s in _listed(histSize, "histSize")]
+    chosen = [argument.integer(c, "channels") for c in argument.items(channels, "channels")]
+    sizes = [argument.integer(s, "histSize", 1, 1 << 24) for s in argument.items(histSize, "histSize")]
     if len(chosen) != len(sizes) or not 1 <= len(sizes) <= MOST_DIMENSIONS:
         raise UsageError(f"histSize has {len(sizes)} numbers, but channels has {len(chosen)}: one each is needed")
     for c in chosen:
         if not 0 <= c < len(planes):
             raise UsageError(f"channels has {c}, but the images have {len(planes)} channels")
-    bounds = [argument.number(r, "ranges") for r in _listed(ranges, "ranges")]
+    bounds = [argument.number(r, "ranges") for r in argument.items(ranges, "ranges")]
     if not bounds and planes[0].dtype == np.uint8:
         bounds = [0.0, 256.0] * len(chosen)
     if len(bounds) != 2 * len(chosen):
@@ -100,13 +96,6 @@ def _counts(
         index = index * n + bins
         inside &= valid
     return np.bincount(index[inside].ravel(), minlength=math.prod(sizes)).astype(np.float64)
-
-
-def _listed(values: Sequence[float], name: str) -> list[float]:
-    try:
-        return list(values)
-    except TypeError:
-        raise UsageError(f"{name} must be a list, not {argument.described(values)}") from None
 
 
 def _bins(

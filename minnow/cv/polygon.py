@@ -54,12 +54,7 @@ def polygons(value: Any, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[
     Raises:
         UsageError: it is something else.
     """
-    try:
-        items = list(value)
-    except TypeError:
-        raise UsageError(
-            f"{name} must be a list of arrays of points, not {argument.described(value)}",
-        ) from None
+    items = argument.items(value, name, "arrays of points")
     arrays = [integer_points(item, f"{name}[{i}]") for i, item in enumerate(items)]
     points = np.concatenate([np.zeros((0, 2), np.int64), *arrays]).astype(np.int64)
     return points, np.array([len(a) for a in arrays], np.int64)

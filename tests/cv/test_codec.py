@@ -140,6 +140,8 @@ def test_errors(tmp_path: Path) -> None:
         cv.imwrite(tmp_path / "folder.png", scene())
     with pytest.raises(UsageError, match="pairs"):
         cv.imencode(".png", scene(), [16])
+    with pytest.raises(UsageError, match="params must be a list of numbers, not 5"):
+        cv.imencode(".png", scene(), 5)
     with pytest.raises(UsageError, match="PNG_COMPRESSION is 11"):
         cv.imencode(".png", scene(), [16, 11])
 

@@ -117,6 +117,12 @@ def test_colors_and_normalization_in_one_pass(channels: int, rng: np.random.Gene
         np.testing.assert_array_equal(same_size, (converted.astype(np.float32) - subtracted) * factor)
 
 
+def test_one_number_normalizes_all_channels() -> None:
+    image = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+    for mean in (10, np.float32(10), np.array(10.0), [10], np.array([10, 10, 10])):
+        np.testing.assert_array_equal(cv.resize(image, (4, 2), mean=mean, norm=0.5), (image - np.float32(10)) * 0.5)
+
+
 def test_threads_change_nothing(rng: np.random.Generator) -> None:
     image = rng.integers(0, 256, (301, 203, 3), np.uint8)
     results = []
@@ -145,6 +151,8 @@ def test_threads_change_nothing(rng: np.random.Generator) -> None:
         (lambda a: cv.resize(a, None, float("nan"), 1), "finite"),
         (lambda a: cv.resize(a, (3, 3), interpolation=9), "interpolation is 9"),
         (lambda a: cv.resize(a, (3, 3), mean=[1, 2]), "mean has 2 numbers for 3 channels"),
+        (lambda a: cv.resize(a, (3, 3), norm=[[1, 2], [3]]), "an element of norm must be a number"),
+        (lambda a: cv.resize(a, (3, 3), mean=object()), "an element of mean must be a number"),
         (lambda a: cv.resize(a, (3, 3), code=90), "no conversion of single pixels"),
         (lambda a: cv.resize(a[None], (3, 3)), "one by one"),
         (lambda a: cv.resize(a[:0], (3, 3)), "empty"),
