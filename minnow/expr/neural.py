@@ -28,6 +28,9 @@ from minnow.expr.reduction import reduce_sum
 from minnow.expr.var import Var, as_var
 from minnow.schema.errors import UsageError
 
+_CAFFE_POOLING = (
+    "Pairs are (x, y); expr.CAFFE rounds sizes up, without windows that begin behind the image, which MNN adds."
+)
 _F32, _I32, _I64, _I8 = (np.dtype(t) for t in (np.float32, np.int32, np.int64, np.int8))
 
 
@@ -183,7 +186,7 @@ def _pool(op: str, x: Any, kernel: Any, stride: Any, padding_mode: Any, pads: An
     return convert(y if isinstance(y, Var) else y[0], var.data_format)
 
 
-@named("expr", like="torch.nn.functional.max_pool2d", note="Pairs are (x, y); expr.CAFFE rounds sizes up.")
+@named("expr", like="torch.nn.functional.max_pool2d", note=_CAFFE_POOLING)
 def max_pool(x: Any, kernel: Any, stride: Any, padding_mode: Any = VALID, pads: Any = (0, 0)) -> Var:
     """The largest element of each window.
 
@@ -196,7 +199,7 @@ def max_pool(x: Any, kernel: Any, stride: Any, padding_mode: Any = VALID, pads: 
     return _pool("MaxPool", x, kernel, stride, padding_mode, pads)
 
 
-@named("expr", like="torch.nn.functional.avg_pool2d", note="Pairs are (x, y); expr.CAFFE rounds sizes up.")
+@named("expr", like="torch.nn.functional.avg_pool2d", note=_CAFFE_POOLING)
 def avg_pool(x: Any, kernel: Any, stride: Any, padding_mode: Any = VALID, pads: Any = (0, 0)) -> Var:
     """The mean of each window, as `max_pool`; with expr.CAFFE, padding counts as zeros."""
     return _pool("AveragePool", x, kernel, stride, padding_mode, pads)
