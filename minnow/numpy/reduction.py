@@ -8,6 +8,8 @@ import numpy as np
 
 from minnow.expr import reduction as expr
 from minnow.expr.argument import flag
+from minnow.expr.casting import cast
+from minnow.expr.dtype import wanted
 from minnow.expr.elementwise import sqrt, square, subtract
 from minnow.expr.movement import reshape
 from minnow.expr.names import also, named
@@ -16,12 +18,17 @@ from minnow.expr.var import Var, as_var
 from minnow.numpy.host import call, host
 
 _SUM_NOTE = "The result is int32 where it fits."
-_MEAN_NOTE = "The result is float32, unless the operand is double."
+_MEAN_NOTE = "The result is float32, unless the operand or `dtype` is double."
 
 
 def in_graph(x: Any) -> bool:
     """Whether a function of it becomes a part of a graph."""
     return isinstance(x, Var) and (SETTINGS.lazy or not x._is_known())
+
+
+def _of_type(function: Any, a: Any, dtype: Any) -> Any:
+    """What a function of a part of a graph gives, computed in the type `dtype`, unless that is None."""
+    return function(a) if dtype is None else cast(function(cast(a, dtype)), dtype)
 
 
 def _reduced(name: str, function: Any, of: Any, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
@@ -79,26 +86,37 @@ def any(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
 @named("numpy", like="numpy.mean", note=_MEAN_NOTE)
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     """The mean along one axis, several, or (None) all."""
-    return _reduced("mean", np.mean, expr.reduce_mean, a, axis, out, keepdims)
+    if in_graph(a) and out is None:
+        axes, kept = () if axis is None else axis, flag(keepdims, "keepdims")
+        return _of_type(lambda x: expr.reduce_mean(x, axes, kept), a, dtype)
+    return _statistic("mean", np.mean, a, axis, dtype, out, keepdims)
+
+
+def _statistic(name: str, function: Any, a: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, **more: Any) -> Any:
+    of = None if dtype is None else wanted(dtype)
+    arguments = {"axis": _axis(axis), "dtype": of, "out": out, "keepdims": flag(keepdims, "keepdims"), **more}
+    return call(name, function, (a,), arguments, masks=True)
 
 
 @named("numpy", like="numpy.var", note=_MEAN_NOTE)
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
     """The mean squared difference from the mean; `ddof` is subtracted from the number of elements."""
     if in_graph(a) and out is None and ddof == 0:
-        axes = () if axis is None else axis
-        return expr.reduce_mean(square(subtract(a, expr.reduce_mean(a, axes, True))), axes, flag(keepdims, "keepdims"))
-    arguments = {"axis": _axis(axis), "out": out, "ddof": ddof, "keepdims": flag(keepdims, "keepdims")}
-    return call("var", np.var, (a,), arguments)
+        axes, kept = () if axis is None else axis, flag(keepdims, "keepdims")
+
+        def variance(x: Any) -> Var:
+            return expr.reduce_mean(square(subtract(x, expr.reduce_mean(x, axes, True))), axes, kept)
+
+        return _of_type(variance, a, dtype)
+    return _statistic("var", np.var, a, axis, dtype, out, keepdims, ddof=ddof)
 
 
 @named("numpy", like="numpy.std", note=_MEAN_NOTE)
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
     """The square root of `var`."""
     if in_graph(a) and out is None and ddof == 0:
-        return sqrt(var(a, axis, None, None, 0, keepdims))
-    arguments = {"axis": _axis(axis), "out": out, "ddof": ddof, "keepdims": flag(keepdims, "keepdims")}
-    return call("std", np.std, (a,), arguments)
+        return sqrt(var(a, axis, dtype, None, 0, keepdims))
+    return _statistic("std", np.std, a, axis, dtype, out, keepdims, ddof=ddof)
 
 
 @named("numpy", like="numpy.argmax")
