@@ -12,6 +12,7 @@ from minnow.expr.argument import flag, integers
 from minnow.expr.casting import cast_array
 from minnow.expr.dtype import dtype as dtypes
 from minnow.expr.dtype import to_array, wanted
+from minnow.expr.layout import with_format
 from minnow.expr.names import also, constant, named
 from minnow.expr.var import Var, as_var
 from minnow.numpy.host import call, host, plain
@@ -78,11 +79,20 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Va
     return _made(np.full, _sizes(shape), value, value.dtype)
 
 
+@named("numpy", like="numpy.full_like")
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
+) -> Var:
+    """A Var of the shape and type of another one, all of whose elements are one number."""
+    var = as_var(a)
+    of = (_I32 if var._dtype() == np.bool_ else var._dtype()) if dtype is None else wanted(dtype)
+    value = cast_array(to_array(fill_value), of)
+    return with_format(_made(np.full, var.shape if shape is None else _sizes(shape), value, of), var.data_format)
+
+
 def _like(name: str, value: Any) -> Any:
     def compute(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None) -> Var:
-        var = as_var(a)
-        of = (_I32 if var._dtype() == np.bool_ else var._dtype()) if dtype is None else wanted(dtype)
-        return Var._of(np.full(var.shape if shape is None else _sizes(shape), value, of), var.data_format)
+        return full_like(a, value, dtype, order, subok, shape)
 
     compute.__name__ = compute.__qualname__ = name
     compute.__doc__ = f"A Var of the shape and type of another one, all of whose elements are {value}."
@@ -92,17 +102,6 @@ def _like(name: str, value: Any) -> Any:
 zeros_like = _like("zeros_like", 0)
 ones_like = _like("ones_like", 1)
 empty_like = _like("empty_like", 0)
-
-
-@named("numpy", like="numpy.full_like")
-def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
-) -> Var:
-    """A Var of the shape and type of another one, all of whose elements are one number."""
-    var = as_var(a)
-    of = (_I32 if var._dtype() == np.bool_ else var._dtype()) if dtype is None else wanted(dtype)
-    value = cast_array(to_array(fill_value), of)
-    return _made(np.full, var.shape if shape is None else _sizes(shape), value, of)
 
 
 # ---- of arrays
@@ -280,7 +279,7 @@ def indices(dimensions: Any, dtype: Any = dtypes.int, sparse: Any = False) -> An
 @named("numpy", like="numpy.fromfunction", note=_FLOAT_DEFAULT)
 def fromfunction(function: Callable[..., Any], shape: Any, dtype: Any = dtypes.float, **kwargs: Any) -> Any:
     """What a function gives for the indices of all elements, which it gets as Vars."""
-    places = np.indices(_sizes(shape), wanted(dtype))
+    places = _made(np.indices, _sizes(shape), wanted(dtype))._value()
     made = function(*(Var._of(np.ascontiguousarray(p)) for p in places), **kwargs)
     return as_var(made)
 

@@ -137,6 +137,21 @@ def test_default_types() -> None:
     assert mnp.zeros([2], np.float64).dtype == mnp.float64
 
 
+@pytest.mark.parametrize("is_lazy", [False, True])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, mnp.float64])
+@pytest.mark.parametrize("name", ["mean", "var", "std"])
+def test_statistics_in_a_type(name: str, dtype: Any, is_lazy: bool) -> None:
+    values = np.array([[1, 2, 4], [10_000_001, 10_000_002, 10_000_000]], np.float32)
+    expr.lazy_eval(is_lazy)
+    try:
+        got = getattr(mnp, name)(Var(values), 1, dtype)
+        want = getattr(np, name)(values, 1, np.dtype(dtype))
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got.read(), want, 1e-12 if want.dtype == np.float64 else 1e-6)
+    finally:
+        expr.lazy_eval(False)
+
+
 def test_quotients_of_integers_are_integers() -> None:
     for function in (mnp.divide, mnp.true_divide):
         np.testing.assert_array_equal(function(Var([7, -7, 5]), Var([2, 2, 0])).read(), [3, -3, 0])
@@ -223,6 +238,9 @@ def test_refusals_are_errors_of_ours() -> None:
         lambda: mnp.array([[1], [1, 2]]),
         lambda: mnp.array(2**70),
         lambda: mnp.zeros([-1]),
+        lambda: mnp.zeros_like(Var([1]), shape=[2**62, 2**62]),
+        lambda: mnp.fromfunction(lambda i, j: i, [2**62, 2**62]),
+        lambda: mnp.mean(Var([1, 2]), dtype="nonsense"),
         lambda: mnp.array([1j]),
         lambda: mnp.linalg.solve(Var([[1.0, 2.0]]), Var([1.0])),
         lambda: mnp.add(Var([1, 2]), Var([1, 2, 3])),
