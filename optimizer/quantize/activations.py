@@ -19,6 +19,7 @@ from minnow.optimizer.quantize.rounding import fitted
 from minnow.schema.ir import DType, Graph, Node, Value
 from minnow.schema.ops import Builder, Trait, get
 from minnow.schema.ops.epilogue import RESIDUAL
+from minnow.schema.ops.resize import computes_between
 
 Array = npt.NDArray[Any]
 
@@ -33,10 +34,8 @@ _SAME_SCALE = ("MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpo
 
 def _moves(node: Node) -> bool:
     """Whether a node only moves or chooses among the numbers of its first operand."""
-    if node.op == "Resize":  # other places than those of an operand would be computed
-        return (
-            node.attrs.get("mode", "nearest") == "nearest" and node.attrs.get("coordinate_mode") != "tf_crop_and_resize"
-        )
+    if node.op == "Resize":
+        return not computes_between(node)
     return node.op in _SAME_SCALE and len(node.outputs) == 1
 
 

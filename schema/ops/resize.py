@@ -151,6 +151,11 @@ def _given(arg: Arg | None) -> Arg | None:
     return None if arg is None or arg.shape == (0,) else arg
 
 
+def computes_between(node: Node) -> bool:
+    """Whether a Resize gives other numbers than those of x: between its elements, or outside of it."""
+    return node.attrs.get("mode", "nearest") != "nearest" or node.attrs.get("coordinate_mode") == "tf_crop_and_resize"
+
+
 @Resize.shape
 def _(x: Arg, roi: Arg | None, scales: Arg | None, sizes: Arg | None, **attrs: Any) -> TensorType:
     scales, sizes = _given(scales), _given(sizes)

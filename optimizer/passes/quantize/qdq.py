@@ -16,6 +16,7 @@ from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ops import Builder, Trait, all_ops
+from minnow.schema.ops.resize import computes_between
 
 _BYTES = (DType.I8, DType.U8)
 Array = np.ndarray[Any, Any]
@@ -450,12 +451,6 @@ def move_integers(b: Builder, m: Match) -> Value | None:
     return _moved(b, m, m.begin, m.view)
 
 
-def _computes(resize: Node) -> bool:
-    return (
-        resize.attrs.get("mode", "nearest") != "nearest" or resize.attrs.get("coordinate_mode") == "tf_crop_and_resize"
-    )
-
-
 def _moved(b: Builder, m: Match, begin: Node, *views: Node) -> Value | None:
     """The integers where these nodes, the first one first, move them."""
     x, end = meaning(begin.output), _end(m.end)
@@ -466,7 +461,7 @@ def _moved(b: Builder, m: Match, begin: Node, *views: Node) -> Value | None:
         int(x.zero.reshape(())),
     ) != end or x.numbers.type.dtype is not m.end.output.type.dtype:
         return m.no("the integers mean something else behind it")
-    if any(v.op == "Resize" and _computes(v) for v in views):
+    if any(v.op == "Resize" and computes_between(v) for v in views):
         return m.no("numbers between those that there are would be computed")
     old, new = begin.output, x.numbers
     for view in views:
