@@ -29,11 +29,8 @@ def test_outputs_are_nearer_than_with_the_nearest_weights() -> None:
 def test_without_correlation_the_nearest_weights_are_best() -> None:
     w = np.random.default_rng(0).normal(size=(3, 50)).astype(np.float32)
     scale = np.abs(w).max(1) / 7
-    low = np.float32([0.5, -0.25, 0.0])
-    numbers = fitted(w, scale, -8, 8, np.eye(50), low)
-    np.testing.assert_array_equal(
-        numbers, np.clip(np.rint((w - low[:, None]) / scale[:, None].astype(np.float64)), -8, 8)
-    )
+    numbers = fitted(w, scale, -8, 8, np.eye(50))
+    np.testing.assert_array_equal(numbers, np.clip(np.rint(w / scale[:, None].astype(np.float64)), -8, 8))
 
 
 @pytest.mark.parametrize("op", ["Conv", "MatMul"])
