@@ -11,12 +11,15 @@ from minnow.expr.var import Var
 from minnow.schema.errors import UsageError
 
 
+def _single(value: Any) -> Any:
+    """The element of a Var or an array with one element; everything else as it is."""
+    is_one = isinstance(value, np.ndarray) or (isinstance(value, Var) and value._is_known())
+    return value.item() if is_one and value.size == 1 else value
+
+
 def integer(value: Any, what: str, least: int | None = None) -> int:
     """A whole number: of Python or numpy, or a Var with one element."""
-    if isinstance(value, Var) and value._is_known() and value.size == 1:
-        value = value.item()
-    if isinstance(value, np.ndarray) and value.size == 1:
-        value = value.item()
+    value = _single(value)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         if least is not None and value < least:
             raise UsageError(f"{what} is {int(value)}, which is less than {least}")
@@ -43,10 +46,7 @@ def integers(value: Any, what: str, count: int | None = None) -> list[int]:
 
 def number(value: Any, what: str) -> float:
     """A number: of Python or numpy, or a Var with one element."""
-    if isinstance(value, Var) and value._is_known() and value.size == 1:
-        value = value.item()
-    if isinstance(value, np.ndarray) and value.size == 1:
-        value = value.item()
+    value = _single(value)
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
         return float(value)
     raise UsageError(f"{what} is {value!r}, not a number")
@@ -54,8 +54,7 @@ def number(value: Any, what: str) -> float:
 
 def flag(value: Any, what: str) -> bool:
     """Yes or no: a bool, a number, or None for no."""
-    if isinstance(value, Var) and value._is_known() and value.size == 1:
-        value = value.item()
+    value = _single(value)
     if value is None or isinstance(value, (bool, int, np.bool_, np.integer)):
         return bool(value)
     raise UsageError(f"{what} is {type(value).__name__}, not True or False")

@@ -191,9 +191,13 @@ def _of_ints(array: Array, value: Any) -> Array:
     """Python's ints: in 32 bits if all of them fit, else in 64."""
     if array.dtype != _I64:
         raise UsageError(f"{value} does not fit a Var", why="the widest integers have 64 bits with a sign")
-    if array.size and not (int(array.min()) >= -(2**31) and int(array.max()) < 2**31):
-        return array
-    return array.astype(_I32)
+    return narrow(array)
+
+
+def narrow(array: Array) -> Array:
+    """Integers of 64 bits in 32, if all of them fit."""
+    fits = not array.size or (int(array.min()) >= -(2**31) and int(array.max()) < 2**31)
+    return array.astype(_I32) if fits else array
 
 
 _ORDER = {np.dtype(n): i for i, n in enumerate(("uint8", "int8", "int32", "int64", "float32", "float64"))}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minnow.expr.argument import axes_of, axis_of, flag, int64s, integer
-from minnow.expr.dtype import NumpyType
+from minnow.expr.dtype import NumpyType, narrow
 from minnow.expr.elementwise import _boolean, square, subtract
 from minnow.expr.names import named
 from minnow.expr.operation import apply
@@ -36,8 +36,7 @@ def narrowed(x: Var, like: NumpyType) -> Var:
     array = x._constant()
     if array is None or array.dtype != _I64 or like == _I64:
         return x
-    fits = not array.size or (int(array.min()) >= -(2**31) and int(array.max()) < 2**31)
-    return Var._of(array.astype(_I32), x.data_format) if fits else x
+    return Var._of(narrow(array), x.data_format)
 
 
 def _summing(name: str, op: str, like: str) -> Callable[..., Var]:

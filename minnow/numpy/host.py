@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from minnow.expr.constant import NCHW, Format
-from minnow.expr.dtype import Array, dtype, own_type
+from minnow.expr.dtype import Array, dtype, narrow, own_type
 from minnow.expr.names import named
 from minnow.expr.var import Var
 from minnow.schema.errors import UsageError
 
-_F64, _I64, _I32 = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32)
+_F64, _I64 = np.dtype(np.float64), np.dtype(np.int64)
 _REFUSALS = (ValueError, TypeError, IndexError, ArithmeticError, MemoryError, AttributeError, KeyError)
 
 Function = Callable[..., Any]
@@ -47,8 +47,7 @@ def narrowed(array: Array, wide_floats: bool, wide_ints: bool) -> Array:
     if array.dtype == _F64 and wide_floats:
         return array
     if array.dtype == _I64:
-        fits = not array.size or (int(array.min()) >= -(2**31) and int(array.max()) < 2**31)
-        return array if wide_ints or not fits else array.astype(_I32)
+        return array if wide_ints else narrow(array)
     if array.dtype.kind == "u" and array.dtype.itemsize == 8:
         if array.size and int(array.max()) >= 2**63:
             raise UsageError(
