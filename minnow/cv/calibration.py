@@ -12,7 +12,7 @@ from minnow.cv import argument
 from minnow.cv.boundary import Array, exported
 from minnow.cv.camera import Camera
 from minnow.cv.constant import SOLVEPNP_ITERATIVE, SOLVEPNP_SQPNP
-from minnow.cv.rotation import rotation_matrix, rotation_vector
+from minnow.cv.rotation import CROSS, rotation_matrix, rotation_vector
 from minnow.schema.errors import UnsupportedError, UsageError
 
 Matrix = npt.NDArray[np.float64]
@@ -268,13 +268,10 @@ def _all_around() -> list[Matrix]:
 
 def _descended(root: Matrix, rotation: Matrix) -> Matrix:
     """The rotation of a local minimum of |root @ its elements|."""
-    generators = np.array(
-        [[[0, 0, 0], [0, 0, -1], [0, 1, 0]], [[0, 0, 1], [0, 0, 0], [-1, 0, 0]], [[0, -1, 0], [1, 0, 0], [0, 0, 0]]]
-    )
     damping = 1e-3
     error = root @ rotation.ravel()
     for _ in range(STEPS):
-        j = np.array([root @ (g @ rotation).ravel() for g in generators]).T
+        j = np.array([root @ (g @ rotation).ravel() for g in CROSS]).T
         normal, gradient = j.T @ j, j.T @ error
         while damping < 1e16:
             step = np.linalg.lstsq(

@@ -14,11 +14,11 @@ from minnow.schema.errors import UsageError
 
 Matrix = npt.NDArray[np.float64]
 
-# The derivatives of [v]x, the matrix of the cross product with v, by the three coordinates.
-_CROSS = np.array(
+CROSS = np.array(
     [[[0, 0, 0], [0, 0, -1], [0, 1, 0]], [[0, 0, 1], [0, 0, 0], [-1, 0, 0]], [[0, -1, 0], [1, 0, 0], [0, 0, 0]]],
     np.float64,
 )
+"""The derivatives of [v]x, the matrix of the cross product with v, by the three coordinates."""
 
 
 @paired(main=0)
@@ -60,7 +60,7 @@ def rotation_matrix(vector: Matrix) -> Matrix:
         return np.eye(3)
     axis = vector / angle
     c, s = math.cos(angle), math.sin(angle)
-    result: Matrix = c * np.eye(3) + (1 - c) * np.outer(axis, axis) + s * np.einsum("i,ijk", axis, _CROSS)
+    result: Matrix = c * np.eye(3) + (1 - c) * np.outer(axis, axis) + s * np.einsum("i,ijk", axis, CROSS)
     return result
 
 
@@ -72,16 +72,16 @@ def rotation_vector(matrix: Matrix) -> Matrix:
 def _derivatives_of_matrix(vector: Matrix) -> Matrix:
     angle = float(np.linalg.norm(vector))
     if angle < np.finfo(np.float64).eps:
-        return np.array(_CROSS.reshape(3, 9))
+        return np.array(CROSS.reshape(3, 9))
     axis = vector / angle
     c, s = math.cos(angle), math.sin(angle)
-    square, cross = np.outer(axis, axis), np.einsum("i,ijk", axis, _CROSS)
+    square, cross = np.outer(axis, axis), np.einsum("i,ijk", axis, CROSS)
     rows = []
     for i in range(3):
         turned = (np.eye(3)[i] - axis[i] * axis) / angle  # the derivative of the axis
         changed = np.outer(turned, axis) + np.outer(axis, turned)
         row = -s * axis[i] * np.eye(3) + s * axis[i] * square + (1 - c) * changed
-        rows.append((row + c * axis[i] * cross + s * np.einsum("i,ijk", turned, _CROSS)).ravel())
+        rows.append((row + c * axis[i] * cross + s * np.einsum("i,ijk", turned, CROSS)).ravel())
     return np.array(rows)
 
 
@@ -91,7 +91,7 @@ def _vector(r: Matrix) -> tuple[Matrix, Matrix]:
     s = float(np.linalg.norm(odd)) / 2
     c = min(max((float(np.trace(r)) - 1) / 2, -1.0), 1.0)
     angle = math.acos(c)
-    of_odd = np.einsum("ijk->jki", _CROSS).reshape(9, 3)
+    of_odd = np.einsum("ijk->jki", CROSS).reshape(9, 3)
     if s < 1e-5:
         if c > 0:
             return np.zeros(3), of_odd / 2
