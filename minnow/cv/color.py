@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from minnow.cv.thread import getNumThreads
 from minnow.schema.errors import UsageError
 
 Space = Literal["reorder", "gray", "XYZ", "YCrCb", "YUV", "HSV", "HLS", "Lab", "Luv", "packed", "premultiplied"]
-_SPACES = ("reorder", "gray", "XYZ", "YCrCb", "YUV", "HSV", "HLS", "Lab", "Luv", "packed", "premultiplied")
+_SPACES: tuple[Space, ...] = get_args(Space)
 """In the order of the engine's enumeration."""
 _VIDEO_ORDERS = ("I420", "YV12", "NV12", "NV21", "UYVY", "YUY2", "YVYU")
 """The same."""
@@ -123,10 +123,10 @@ def _meaning(source: str, target: str) -> Conversion | None:
     for space in _SPACES[2:9]:
         if target == space:
             swap = source == "RGB"
-            return Conversion((3, 4), 3, space, swap=swap, full=full, linear=linear)  # type: ignore[arg-type]
+            return Conversion((3, 4), 3, space, swap=swap, full=full, linear=linear)
         if source == space:
             swap = target == "RGB"
-            return Conversion((3,), 0, space, back=True, swap=swap, full=full, linear=linear)  # type: ignore[arg-type]
+            return Conversion((3,), 0, space, back=True, swap=swap, full=full, linear=linear)
     return None
 
 
