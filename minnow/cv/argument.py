@@ -17,6 +17,9 @@ LARGEST_SIDE = (1 << 15) * 1024
 LARGEST_IMAGE = 1 << 32
 """Bytes of a result."""
 
+PIXEL_DTYPES = ("uint8", "uint16", "int16", "float32", "float64")
+"""That most functions take."""
+
 Image = npt.NDArray[Any]
 
 
@@ -37,7 +40,7 @@ def image(
     value: Any,
     name: str = "src",
     *,
-    dtypes: Sequence[str] = ("uint8", "uint16", "int16", "float32", "float64"),
+    dtypes: Sequence[str] = PIXEL_DTYPES,
     channels: Sequence[int] | None = None,
 ) -> Image:
     """An image: an array [height, width] or [height, width, channels] without empty dimensions.

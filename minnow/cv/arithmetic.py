@@ -31,7 +31,6 @@ from minnow.cv.constant import (
 )
 from minnow.schema.errors import UsageError
 
-DTYPES = ("uint8", "int8", "uint16", "int16", "int32", "float32", "float64")
 DEPTHS = {
     CV_8U: np.uint8,
     CV_8S: np.int8,
@@ -41,6 +40,7 @@ DEPTHS = {
     CV_32F: np.float32,
     CV_64F: np.float64,
 }
+DTYPES = tuple(np.dtype(dtype).name for dtype in DEPTHS.values())
 
 
 def plain_image(value: Any, name: str, dtypes: Sequence[str] = DTYPES) -> npt.NDArray[Any]:
@@ -63,6 +63,11 @@ def saturated(numbers: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[An
     np.fmax(rounded, limits.min, out=rounded)
     np.fmin(rounded, limits.max, out=rounded)
     return np.asarray(rounded.astype(dtype))
+
+
+def _wide(*dtypes: np.dtype[Any]) -> type[np.floating[Any]]:
+    """What numbers of these types are computed in."""
+    return np.float32 if all(t.itemsize < 4 or t == np.float32 for t in dtypes) else np.float64
 
 
 def depth_of(value: Any, default: npt.DTypeLike) -> np.dtype[Any]:
@@ -154,7 +159,7 @@ def addWeighted(
         raise UsageError(f"src1 is of {a.dtype}, src2 of {b.dtype}: the type of the result must be given by dtype")
     weights = [argument.number(v, n) for v, n in ((alpha, "alpha"), (beta, "beta"), (gamma, "gamma"))]
     to = depth_of(depth, image.dtype)
-    wide = np.float32 if all(t.itemsize < 4 or t == np.float32 for t in (image.dtype, to)) else np.float64
+    wide = _wide(image.dtype, to)
     first, second, shift = (wide(w) for w in weights)
     with np.errstate(all="ignore"):
         total = np.multiply(a, first, dtype=wide)
@@ -378,7 +383,7 @@ def normalize(
             scale = low / float(norm) if norm > np.finfo(np.float64).eps else 0.0
         else:
             raise UsageError(f"norm_type is {kind}: it must be NORM_INF, NORM_L1, NORM_L2 or NORM_MINMAX")
-        wide = np.float32 if all(t.itemsize < 4 or t == np.float32 for t in (image.dtype, to)) else np.float64
+        wide = _wide(image.dtype, to)
         if image.dtype == np.uint8:
             result = saturated(np.arange(256, dtype=wide) * wide(scale) + wide(shift), to)[image]
         else:

@@ -18,6 +18,7 @@ import numpy as np
 
 from minnow.cv import argument, bmp32, png16
 from minnow.cv.argument import Image
+from minnow.cv.arithmetic import saturated
 from minnow.cv.boundary import Array, exported
 from minnow.cv.color import convert
 from minnow.cv.constant import (
@@ -38,7 +39,6 @@ from minnow.cv.constant import (
     IMWRITE_WEBP_QUALITY,
     INTER_LINEAR_EXACT,
 )
-from minnow.cv.filter import converted
 from minnow.cv.geometry import resize, without_one
 from minnow.output import written
 from minnow.schema.errors import FormatError, UnsupportedError, UsageError
@@ -54,7 +54,7 @@ _SUFFIXES = {
     ".dib": "BMP",
     ".webp": "WEBP",
 }
-_STARTS = {b"\xff\xd8\xff": "JPEG", b"\x89PNG\r\n\x1a\n": "PNG", b"BM": "BMP"}
+_STARTS = {b"\xff\xd8\xff": "JPEG", png16.SIGNATURE: "PNG", b"BM": "BMP"}
 _REDUCTIONS = {16: 2, 32: 4, 64: 8}
 _KNOWN_FLAGS = 1 | IMREAD_ANYDEPTH | IMREAD_ANYCOLOR | 16 | 32 | 64 | IMREAD_IGNORE_ORIENTATION | IMREAD_COLOR_RGB
 _ORIENTATION = 0x0112
@@ -261,7 +261,7 @@ def _encoded(image: Any, suffix: str, params: Any) -> bytes:
     pixels = without_one(argument.image(image, "img", channels=(1, 3, 4)))
     settings = _settings(params)
     if pixels.dtype != np.uint8 and not (pixels.dtype == np.uint16 and name == "PNG"):
-        pixels = converted(pixels, "uint8")  # as OpenCV: saturated
+        pixels = saturated(pixels, "uint8")  # as OpenCV
     if pixels.ndim == 3 and pixels.shape[2] == 4 and name == "JPEG":
         pixels = pixels[..., :3]
     if pixels.ndim == 3:

@@ -19,6 +19,7 @@ from minnow.cv.constant import (
     LINE_8,
     RETR_CCOMP,
     RETR_EXTERNAL,
+    RETR_FLOODFILL,
     RETR_LIST,
     RETR_TREE,
 )
@@ -90,7 +91,7 @@ def findContours(
     if contours is not None or hierarchy is not None:
         raise UsageError("contours and hierarchy must be None: they are results")
     retrieval = argument.integer(mode, "mode")
-    if retrieval == 4:
+    if retrieval == RETR_FLOODFILL:
         raise UnsupportedError("RETR_FLOODFILL is not supported", hint="use RETR_CCOMP on an image of bytes")
     retrieval = _one_of(retrieval, "mode", RETRIEVALS)
     approximation = _one_of(method, "method", METHODS)

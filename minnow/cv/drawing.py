@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minnow.cv import argument
-from minnow.cv.arithmetic import saturated
+from minnow.cv.arithmetic import DTYPES, saturated
 from minnow.cv.boundary import Array
 from minnow.cv.canvas import drawn, writable
 from minnow.cv.constant import LINE_4, LINE_8, LINE_AA
@@ -23,7 +23,6 @@ from minnow.cv.polygon import polygons
 from minnow.runtime import _engine
 from minnow.schema.errors import UsageError
 
-DTYPES = ("uint8", "int8", "uint16", "int16", "int32", "float32", "float64")
 MOST_THICKNESS = 32767
 MOST_SHIFT = 16
 
@@ -151,16 +150,7 @@ def rectangle(img: Array, *args: Any, **kwargs: Any) -> Array:
 def _rectangle(
     img: Array, pt1: Point, pt2: Point, color: Color, thickness: int = 1, lineType: int = LINE_8, shift: int = 0
 ) -> Array:
-    target = Target(img)
-    (x0, y0), (x1, y1) = pixel_point(pt1, "pt1"), pixel_point(pt2, "pt2")
-    corners = np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)], np.int64)
-    width, kind, bits = thickness_of(thickness), target.line(lineType), _shift(shift)
-    paint = target.color(color)
-    if width >= 0:
-        _engine.draw_polyline(target.canvas, corners, True, paint, width, kind, bits)
-    else:
-        _engine.fill_convex(target.canvas, corners, paint, kind, bits)
-    return target.finish()
+    return _between(Target(img), pixel_point(pt1, "pt1"), pixel_point(pt2, "pt2"), color, thickness, lineType, shift)
 
 
 def _rectangle_of_size(
@@ -170,14 +160,28 @@ def _rectangle_of_size(
         x, y, width, height = (argument.integer(v, "rec") for v in rec)
     except (TypeError, ValueError):
         raise UsageError(f"rec must be (x, y, width, height), not {argument.described(rec)}") from None
-    one = 1 << _shift(shift)
-    rows, columns = Target(img).canvas.shape[:2]
+    one, target = 1 << _shift(shift), Target(img)
+    rows, columns = target.canvas.shape[:2]
     # OpenCV moves far sides to the pixels beside the image, where thick ones can be seen.
     left, top = max(x, -one), max(y, -one)
     right, bottom = min(x + width, (columns + 1) * one), min(y + height, (rows + 1) * one)
     if left >= right or top >= bottom:
-        return Target(img).image
-    return _rectangle(img, (left, top), (right - one, bottom - one), color, thickness, lineType, shift)
+        return target.image
+    return _between(target, (left, top), (right - one, bottom - one), color, thickness, lineType, shift)
+
+
+def _between(
+    target: Target, start: tuple[int, int], end: tuple[int, int], color: Any, thickness: Any, lineType: Any, shift: Any
+) -> Array:
+    (x0, y0), (x1, y1) = start, end
+    corners = np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)], np.int64)
+    width, kind, bits = thickness_of(thickness), target.line(lineType), _shift(shift)
+    paint = target.color(color)
+    if width >= 0:
+        _engine.draw_polyline(target.canvas, corners, True, paint, width, kind, bits)
+    else:
+        _engine.fill_convex(target.canvas, corners, paint, kind, bits)
+    return target.finish()
 
 
 @drawn

@@ -8,25 +8,21 @@ import numpy as np
 
 from minnow.cv import argument
 from minnow.cv.argument import Image
+from minnow.cv.arithmetic import DEPTHS, saturated
 from minnow.cv.boundary import Array, exported
 from minnow.cv.constant import (
     BORDER_CONSTANT,
     BORDER_DEFAULT,
     BORDER_WRAP,
-    CV_8U,
     CV_16S,
-    CV_16U,
     CV_32F,
     CV_64F,
     FILTER_SCHARR,
 )
 from minnow.cv.geometry import border_of, like
-from minnow.cv.kernel import LARGEST_KERNEL, anchor_of, derivative, derivative_pair, gaussian
+from minnow.cv.kernel import LARGEST_KERNEL, anchor_of, derivative, derivative_pair, gaussian, window_size
 from minnow.cv.thread import getNumThreads
 from minnow.schema.errors import UsageError
-
-_DEPTHS = {CV_8U: "uint8", CV_16U: "uint16", CV_16S: "int16", CV_32F: "float32", CV_64F: "float64"}
-_ORDER = ("uint8", "uint16", "int16", "float32", "float64")
 
 
 def _depth(ddepth: Any, src: Image) -> str:
@@ -34,22 +30,12 @@ def _depth(ddepth: Any, src: Image) -> str:
     depth = argument.integer(ddepth, "ddepth")
     if depth == -1:
         return str(src.dtype.name)
-    if depth not in _DEPTHS:
+    found = np.dtype(DEPTHS[depth]) if depth in DEPTHS else None
+    if found is None or found.name not in argument.PIXEL_DTYPES:
         raise UsageError(f"ddepth is {depth}: it must be -1, CV_8U, CV_16U, CV_16S, CV_32F or CV_64F")
-    found = _DEPTHS[depth]
-    narrower = found != src.dtype.name and (
-        _ORDER.index(found) < _ORDER.index(src.dtype.name) or (src.dtype.name, found) == ("uint16", "int16")
-    )
-    if narrower:
+    if not np.can_cast(src.dtype, found):
         raise UsageError(f"an image of {src.dtype} gives no result of {found}", hint="ddepth=-1 keeps the type")
-    return found
-
-
-def _window_size(ksize: Any, name: str = "ksize") -> tuple[int, int]:
-    width, height = argument.size(ksize, name)
-    if max(width, height) > LARGEST_KERNEL:
-        raise UsageError(f"{name} is larger than {LARGEST_KERNEL}")
-    return width, height
+    return str(found.name)
 
 
 def _separable(
@@ -79,7 +65,8 @@ def _vector(kernel: Any, name: str) -> list[float]:
     return [float(w) for w in weights.ravel()]
 
 
-def _border(borderType: Any) -> int:
+def filter_border(borderType: Any) -> int:
+    """A border that filters and morphology have."""
     border = border_of(borderType)
     if border == BORDER_WRAP:
         raise UsageError("filters have no BORDER_WRAP", hint="extend the image, or use another border")
@@ -110,7 +97,7 @@ def GaussianBlur(src: Array, ksize: Any, sigmaX: float, sigmaY: float = 0, borde
         borderType: what lies outside of the image.
     """
     image = argument.image(src)
-    border = _border(borderType)
+    border = filter_border(borderType)
     sx, sy = argument.number(sigmaX, "sigmaX"), argument.number(sigmaY, "sigmaY")
     sy = sy if sy > 0 else sx
     width, height = argument.size(ksize, "ksize", least=0)
@@ -146,7 +133,7 @@ def _derivative(
             wx = [w * factor for w in wx]
         else:
             wy = [w * factor for w in wy]
-    return _separable(image, dtype, wx, wy, _border(borderType), delta=offset)
+    return _separable(image, dtype, wx, wy, filter_border(borderType), delta=offset)
 
 
 @exported
@@ -223,24 +210,14 @@ def Laplacian(
     size = argument.integer(ksize, "ksize", 1, 31)
     if size % 2 == 0:
         raise UsageError(f"ksize is {size}: it must be odd")
-    factor, offset, border = argument.number(scale, "scale"), argument.number(delta, "delta"), _border(borderType)
+    factor, offset, border = argument.number(scale, "scale"), argument.number(delta, "delta"), filter_border(borderType)
     if size <= 3:
         inner = ([0, 1, 0], [1, -4, 1], [0, 1, 0]) if size == 1 else ([2, 0, 2], [0, -8, 0], [2, 0, 2])
         return _windowed(image, dtype, np.array(inner, np.float64) * factor, (1, 1), offset, border)
     second, smooth = derivative(2, size), derivative(0, size)
     wide = "float64" if image.dtype == np.float64 or size > 11 else "float32"
     total = _separable(image, wide, second, smooth, border) + _separable(image, wide, smooth, second, border)
-    return converted(total * total.dtype.type(factor) + total.dtype.type(offset), dtype)
-
-
-def converted(values: Image, dtype: str) -> Image:
-    """Numbers as a type of elements: rounded, ties to even, and saturated."""
-    kind = np.dtype(dtype)
-    if kind.kind == "f":
-        return values.astype(kind)
-    limits = np.iinfo(kind)
-    result: Image = np.clip(np.rint(np.nan_to_num(values)), limits.min, limits.max).astype(kind)
-    return result
+    return saturated(total * total.dtype.type(factor) + total.dtype.type(offset), dtype)
 
 
 def _windowed(src: Image, dtype: str, weights: Image, anchor: tuple[int, int], delta: float, border: int) -> Image:
@@ -282,8 +259,8 @@ def filter2D(
     place = anchor_of(anchor, weights.shape[1], weights.shape[0])
     offset = argument.number(delta, "delta")
     if not weights.any():
-        return np.full_like(like(image, _depth(ddepth, image)), converted(np.array(offset), _depth(ddepth, image)))
-    return _windowed(image, _depth(ddepth, image), weights, place, offset, _border(borderType))
+        return np.full_like(like(image, _depth(ddepth, image)), saturated(np.array(offset), _depth(ddepth, image)))
+    return _windowed(image, _depth(ddepth, image), weights, place, offset, filter_border(borderType))
 
 
 @exported
@@ -310,7 +287,7 @@ def sepFilter2D(
     image = argument.image(src)
     across, down = _vector(kernelX, "kernelX"), _vector(kernelY, "kernelY")
     place = anchor_of(anchor, len(across), len(down))
-    offset, border, dtype = argument.number(delta, "delta"), _border(borderType), _depth(ddepth, image)
+    offset, border, dtype = argument.number(delta, "delta"), filter_border(borderType), _depth(ddepth, image)
     return _separable(image, dtype, across, down, border, anchor=place, delta=offset)
 
 
@@ -319,11 +296,11 @@ def _box(src: Array, ddepth: Any, ksize: Any, normalize: bool, borderType: Any, 
     from minnow.runtime._engine import vision
 
     image = argument.image(src)
-    width, height = _window_size(ksize)
+    width, height = window_size(ksize)
     x, y = anchor_of(anchor, width, height)
-    border = _border(borderType)
+    border = filter_border(borderType)
     if squares and argument.integer(ddepth, "ddepth") == -1:
-        ddepth = CV_32F if _ORDER.index(image.dtype.name) < _ORDER.index("float32") else CV_64F
+        ddepth = CV_64F if image.dtype.kind == "f" else CV_32F
     dtype = _depth(ddepth, image)
     if normalize and border != BORDER_CONSTANT:  # beside a single row or column there is nothing else
         width, x = (1, 0) if image.shape[1] == 1 else (width, x)
@@ -407,7 +384,7 @@ def bilateralFilter(
     if radius > LARGEST_KERNEL // 2:
         raise UsageError(f"a window of {2 * radius + 1} pixels is too large")
     dst = like(image, image.dtype.name)
-    vision.bilateral(argument.rows(image), dst, radius, color, space, _border(borderType), getNumThreads())
+    vision.bilateral(argument.rows(image), dst, radius, color, space, filter_border(borderType), getNumThreads())
     return dst
 
 
@@ -422,7 +399,7 @@ def spatialGradient(src: Array, ksize: int = 3, borderType: int = BORDER_DEFAULT
     """
     image = argument.image(src, dtypes=("uint8",), channels=(1,))
     argument.integer(ksize, "ksize", 3, 3)
-    border = _border(borderType)
+    border = filter_border(borderType)
     return (
         _derivative(image, CV_16S, 1, 0, 3, 1, 0, border),
         _derivative(image, CV_16S, 0, 1, 3, 1, 0, border),

@@ -9,16 +9,20 @@ import numpy.typing as npt
 
 from minnow.cv import argument
 from minnow.cv.argument import Image, channels_of
+from minnow.cv.arithmetic import DTYPES
 from minnow.cv.boundary import Array, exported
 from minnow.cv.constant import (
     BORDER_CONSTANT,
     BORDER_ISOLATED,
     BORDER_REFLECT_101,
     BORDER_TRANSPARENT,
+    CV_8U,
     CV_16SC2,
+    CV_32F,
     CV_32FC1,
     CV_32FC2,
     INTER_AREA,
+    INTER_CUBIC,
     INTER_LANCZOS4,
     INTER_LINEAR,
     INTER_NEAREST,
@@ -136,7 +140,7 @@ def rotate(src: Array, rotateCode: int) -> Array:
         src: the image.
         rotateCode: ROTATE_90_CLOCKWISE, ROTATE_180 or ROTATE_90_COUNTERCLOCKWISE.
     """
-    image = argument.image(src, dtypes=_ALL)
+    image = argument.image(src, dtypes=DTYPES)
     turns = {ROTATE_90_CLOCKWISE: -1, ROTATE_180: 2, ROTATE_90_COUNTERCLOCKWISE: 1}
     code = argument.integer(rotateCode, "rotateCode")
     if code not in turns:
@@ -145,16 +149,14 @@ def rotate(src: Array, rotateCode: int) -> Array:
     return np.ascontiguousarray(turned.reshape(shape_of(turned.shape[0], turned.shape[1], channels_of(image))))
 
 
-_ALL = ("uint8", "int8", "uint16", "int16", "int32", "float32", "float64")
-
-
 def _interpolation(flags: Any, name: str) -> tuple[int, int]:
     """Interpolation of a warp, and the other bits of its flags."""
     given = argument.integer(flags, name)
     how, others = given & 7, given & ~7
     if how == INTER_AREA:
         how = INTER_LINEAR  # as OpenCV
-    if how not in (0, 1, 2, INTER_LANCZOS4) or others & ~(WARP_FILL_OUTLIERS | WARP_INVERSE_MAP):
+    is_known = how in (INTER_NEAREST, INTER_LINEAR, INTER_CUBIC, INTER_LANCZOS4)
+    if not is_known or others & ~(WARP_FILL_OUTLIERS | WARP_INVERSE_MAP):
         raise UsageError(f"{name} is {given}: it must be an INTER_... of warps, and may have WARP_INVERSE_MAP")
     return how, others
 
@@ -358,9 +360,9 @@ def getRectSubPix(image: Array, patchSize: Any, center: Any, patchType: int = -1
     width, height = argument.size(patchSize, "patchSize")
     x, y = argument.point(center, "center")
     kind = argument.integer(patchType, "patchType")
-    if kind not in (-1, 0, 5) or (kind == 0 and src.dtype == np.float32):
+    if kind not in (-1, CV_8U, CV_32F) or (kind == CV_8U and src.dtype == np.float32):
         raise UsageError(f"patchType is {kind}: it must be -1 or CV_32F")
-    dtype = np.dtype(np.float32) if kind == 5 else src.dtype
+    dtype = np.dtype(np.float32) if kind == CV_32F else src.dtype
     result = argument.result(shape_of(height, width, channels_of(src)), dtype)
     vision.rect_sub_pixel(argument.rows(src), result, x, y)
     return result

@@ -171,9 +171,7 @@ def getStructuringElement(shape: int, ksize: Any, anchor: Any = (-1, -1)) -> Arr
         anchor: (x, y) of the center of a cross; -1: the middle.
     """
     kind = argument.integer(shape, "shape")
-    width, height = argument.size(ksize, "ksize")
-    if max(width, height) > LARGEST_KERNEL:
-        raise UsageError(f"ksize is larger than {LARGEST_KERNEL}")
+    width, height = window_size(ksize)
     center_x, center_y = anchor_of(anchor, width, height)
     if kind == MORPH_RECT or (width, height) == (1, 1):
         return np.ones((height, width), np.uint8)
@@ -191,6 +189,14 @@ def getStructuringElement(shape: int, ksize: Any, anchor: Any = (-1, -1)) -> Arr
     else:
         raise UsageError(f"shape is {kind}: it must be MORPH_RECT, MORPH_CROSS or MORPH_ELLIPSE")
     return element
+
+
+def window_size(ksize: Any) -> tuple[int, int]:
+    """(width, height) of a window."""
+    width, height = argument.size(ksize, "ksize")
+    if max(width, height) > LARGEST_KERNEL:
+        raise UsageError(f"ksize is larger than {LARGEST_KERNEL}")
+    return width, height
 
 
 def anchor_of(anchor: Any, width: int, height: int) -> tuple[int, int]:

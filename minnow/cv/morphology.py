@@ -8,9 +8,10 @@ import numpy as np
 
 from minnow.cv import argument
 from minnow.cv.argument import Image
+from minnow.cv.arithmetic import saturated
 from minnow.cv.boundary import Array, exported
 from minnow.cv.constant import BORDER_CONSTANT, BORDER_DEFAULT, BORDER_WRAP
-from minnow.cv.filter import converted
+from minnow.cv.filter import filter_border
 from minnow.cv.geometry import border_of, without_one
 from minnow.cv.kernel import LARGEST_KERNEL, anchor_of
 from minnow.cv.thread import getNumThreads
@@ -30,9 +31,7 @@ def _morphology(
 
     image = argument.image(src)
     count = argument.integer(iterations, "iterations", 0)
-    border = border_of(borderType)
-    if border == BORDER_WRAP:
-        raise UsageError("morphology has no BORDER_WRAP", hint="extend the image, or use another border")
+    border = filter_border(borderType)
     given = None if kernel is None else argument.array(kernel, "kernel")
     given = None if given is not None and given.size == 0 else given
     if given is not None and (given.ndim != 2 or max(given.shape) > LARGEST_KERNEL):
@@ -167,7 +166,7 @@ def pyrUp(src: Array, dstsize: Any = None, borderType: int = BORDER_DEFAULT) -> 
         if up.shape[axis] < n:  # one more of what is last
             up = np.concatenate([up, up.take([-1], axis)], axis)
     scaled = (up + 32) >> 6 if dtype == np.int32 else up * up.dtype.type(1 / 64)
-    result = converted(scaled, image.dtype.name)
+    result = saturated(scaled, image.dtype.name)
     return np.ascontiguousarray(without_one(result))
 
 

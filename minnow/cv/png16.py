@@ -10,7 +10,7 @@ import numpy as np
 from minnow.cv.argument import Image
 from minnow.schema.errors import FormatError, UnsupportedError
 
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
 _LARGEST = 1 << 30
 
@@ -29,7 +29,7 @@ def encode(pixels: Image, level: int) -> bytes:
     rows[:, 1:] = raw
     header = struct.pack(">IIBBBBB", width, height, 16, color, 0, 0, 0)
     chunks = (b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), level)), (b"IEND", b"")
-    return _SIGNATURE + b"".join(
+    return SIGNATURE + b"".join(
         struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks
     )
 
@@ -45,7 +45,7 @@ def decode(data: bytes) -> Image:
 
     width = height = color = 0
     packed = []
-    at = len(_SIGNATURE)
+    at = len(SIGNATURE)
     while at + 12 <= len(data):
         (length,) = struct.unpack_from(">I", data, at)
         kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]

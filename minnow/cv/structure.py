@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from minnow.cv import argument
 from minnow.cv.boundary import Array, exported
+from minnow.cv.constant import CV_16U, CV_32S
 from minnow.cv.contour import binary_plane
 from minnow.cv.polygon import points_of
 from minnow.runtime import _engine
@@ -144,7 +145,7 @@ def connectedComponentsWithStats(
     stats: None = None,
     centroids: None = None,
     connectivity: int = 8,
-    ltype: int = 4,
+    ltype: int = CV_32S,
 ) -> tuple[int, Array, Array, Array]:
     """The connected components of nonzero pixels.
 
@@ -167,10 +168,10 @@ def connectedComponentsWithStats(
         raise UsageError("labels, stats and centroids must be None: they are results")
     if (neighbors := argument.integer(connectivity, "connectivity")) not in (4, 8):
         raise UsageError(f"connectivity is {neighbors}: it must be 4 or 8")
-    if (kind := argument.integer(ltype, "ltype")) not in (2, 4):
+    if (kind := argument.integer(ltype, "ltype")) not in (CV_16U, CV_32S):
         raise UsageError(f"ltype is {kind}: it must be CV_32S (4) or CV_16U (2)")
     found, rows = _engine.label_components(binary_plane(image, "image"), neighbors == 8)
-    if kind == 2:
+    if kind == CV_16U:
         if len(rows) > 65536:
             raise UsageError(f"there are {len(rows)} labels, more than CV_16U holds", hint="use CV_32S")
         found = found.astype(np.uint16)

@@ -47,7 +47,7 @@ def threshold(src: Array, thresh: float, maxval: float, type: int, dst: Array | 
     Raises:
         UsageError: the image is of another type, or an argument is out of its range.
     """
-    image = plain_image(src, "src", ("uint8", "uint16", "int16", "float32", "float64"))
+    image = plain_image(src, "src", argument.PIXEL_DTYPES)
     kind = argument.integer(type, "type")
     limit, most = argument.number(thresh, "thresh"), argument.number(maxval, "maxval")
     automatic, kind = kind & ~7, kind & 7
