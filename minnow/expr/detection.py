@@ -81,7 +81,7 @@ def detection_post_process(
     )
     graph = Graph("detections")
     params = [graph.add_param(v._type(), "") for v in operands]
-    graph.outputs = list(detections(Builder(graph), *params, options))
+    graph.outputs = list(detections(Builder(graph), params[0], params[1], params[2], options))
     table = vars_of(graph, operands)
     made = [table[v] for v in graph.outputs]
     if SETTINGS.lazy or not all(v._is_known() for v in operands):
