@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from minnow import errors, expr, nn, numpy
+    from minnow import cv, data, errors, expr, nn, numpy, optim
     from minnow.check import Check, check
     from minnow.convert import Report, convert
     from minnow.interpreter import CVImageProcess, CVMatrix, Interpreter, OpInfo, Tensor, get_model_uuid, version
@@ -45,12 +45,15 @@ __all__ = [
     "__version__",
     "check",
     "convert",
+    "cv",
+    "data",
     "errors",
     "expr",
     "get_model_uuid",
     "load",
     "nn",
     "numpy",
+    "optim",
     "quantize",
     "verify",
     "version",
