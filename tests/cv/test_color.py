@@ -12,6 +12,8 @@ from minnow.cv.color import CONVERSIONS
 from minnow.errors import UsageError
 
 NAMES = {code: name for name, code in reversed(vars(cv).items()) if name.startswith("COLOR_")}
+TABLES = [code for code, c in CONVERSIONS.items() if c.back and c.space in ("Lab", "Luv") and not c.linear]
+"""Where OpenCV has tables for bytes, which we have not."""
 
 
 def test_each_code_has_a_meaning() -> None:
@@ -43,14 +45,22 @@ def test_conversion(code: int) -> None:
                     image = cv2.cvtColor(rgb, cv2.COLOR_RGB2Lab if meaning.space == "Lab" else cv2.COLOR_RGB2Luv)
             elif meaning.back and meaning.space in ("HSV", "HLS") and dtype == "float32":
                 image = image * np.float32([360, 1, 1])
-            # Of bytes in Lab and Luv OpenCV has tables: a pixel in 10000 differs by 2.
-            levels = 2 if meaning.back and meaning.space in ("Lab", "Luv") else 1
+            levels = 2 if code in TABLES else 1
             is_compared = compare(rng, "cvtColor", image, code, levels=levels, tolerance=tolerance)
             compared += is_compared
             if not is_compared:
                 with pytest.raises(UsageError):
                     cv.cvtColor(image, code)
     assert compared >= 6
+
+
+@pytest.mark.parametrize("code", TABLES, ids=lambda code: NAMES[code])
+def test_hardly_a_pixel_differs_by_two_levels(code: int) -> None:
+    colors = np.random.default_rng(0).integers(0, 256, (500, 500, 3), np.uint8)
+    image = cv2.cvtColor(colors, cv2.COLOR_RGB2Lab if CONVERSIONS[code].space == "Lab" else cv2.COLOR_RGB2Luv)
+    difference = np.abs(cv.cvtColor(image, code).read().astype(int) - cv2.cvtColor(image, code))
+    assert difference.max() <= 2
+    assert (difference > 1).any(-1).mean() < 3e-4
 
 
 @pytest.mark.parametrize("code", range(90, 98))
