@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -117,31 +116,27 @@ def two_threads() -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_digits_as_well_and_as_fast_as_pytorch(digits: Any, tmp_path: Path, two_threads: None) -> None:
-    """From the same weights with batches of the same order; the epochs of both in turn."""
+def test_digits_as_well_as_pytorch(digits: Any, tmp_path: Path, two_threads: None) -> None:
+    """From the same weights with batches of the same order; bench/training.py times the same."""
     from oracles import torch_digits
 
     x, y, x_test, y_test = digits.digits()
     net, theirs = digits.Net(), torch_digits.network()
     torch_digits.take_weights(theirs, net)
     sets = digits.Digits(x, y)
-    seconds = {"ours": 0.0, "torch": 0.0}
-    runs: dict[str, Any] = {
-        "ours": digits.train(net, data.DataLoader(sets, 64), 20, 3e-3),
-        "torch": torch_digits.train(theirs, data.DataLoader(sets, 64), 20, 3e-3),
-    }
+    runs: list[Any] = [
+        digits.train(net, data.DataLoader(sets, 64), 20, 3e-3),
+        torch_digits.train(theirs, data.DataLoader(sets, 64), 20, 3e-3),
+    ]
     for epoch in range(21):  # the last one finishes
-        for name, run in runs.items():
+        for run in runs:
             np.random.seed(epoch)
-            start = time.perf_counter()
             next(run, None)
-            seconds[name] += time.perf_counter() - start
     path = tmp_path / "digits.mnn"
     digits.save(net, path)
     got, want = digits.accuracy(path, x_test, y_test), torch_digits.accuracy(theirs, x_test, y_test)
     assert got > 0.97
     assert got >= want - 0.005, (got, want)
-    assert seconds["ours"] < 1.25 * seconds["torch"], seconds
 
     compress.train_quant(net)
     list(digits.train(net, data.DataLoader(sets, 64), 5, 3e-4))
