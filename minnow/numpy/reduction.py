@@ -140,7 +140,7 @@ def _place(name: str, function: Any, of: Any, a: Any, axis: Any, out: Any) -> An
 @named("numpy", like="numpy.ptp")
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     """The largest element minus the smallest one."""
-    if in_graph(a):
+    if in_graph(a) and out is None:
         return subtract(max(a, axis, None, keepdims), min(a, axis, None, keepdims))
     return call("ptp", np.ptp, (a, _axis(axis)), {"out": out, "keepdims": flag(keepdims, "keepdims")})
 

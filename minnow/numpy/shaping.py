@@ -17,6 +17,9 @@ from minnow.expr.var import Var, as_var
 from minnow.numpy.host import call, host, into
 from minnow.numpy.reduction import in_graph
 
+_BY_ROWS = ("C", "A", "K")
+"""Orders in which the last axis is the fastest one of a value of a graph, which has no order in memory."""
+
 
 def _some_in_graph(values: Any) -> bool:
     return isinstance(values, (list, tuple)) and builtins.any(in_graph(v) for v in values)
@@ -32,15 +35,17 @@ def shape(a: Any) -> list[int]:
 def reshape(a: Any, *newshape: Any, order: str = "C") -> Any:
     """The same elements in another shape, given as a list or as several numbers; one of them may be -1."""
     sizes = newshape[0] if len(newshape) == 1 else newshape
-    if in_graph(a):
+    if in_graph(a) and order in _BY_ROWS:
         return expr.reshape(a, sizes)
+    if in_graph(a) and order == "F":
+        return transpose(expr.reshape(transpose(a), integers(sizes, "the shape")[::-1]))
     return call("reshape", np.reshape, (a, tuple(integers(sizes, "the shape"))), {"order": order})
 
 
 @named("numpy", like="numpy.ravel")
 def ravel(a: Any, order: str = "C") -> Any:
     """All elements along one axis."""
-    return expr.reshape(a, [-1]) if in_graph(a) else call("ravel", np.ravel, (a, order), {})
+    return reshape(a, -1, order=order) if in_graph(a) else call("ravel", np.ravel, (a, order), {})
 
 
 @named("numpy", like="numpy.transpose")
@@ -109,7 +114,7 @@ def broadcast_to(array: Any, shape: Any) -> Any:
 @named("numpy", like="numpy.concatenate")
 def concatenate(args: Any, axis: Any = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Several Vars one behind the other along an axis; None: of the flattened ones."""
-    if _some_in_graph(args) and axis is not None:
+    if _some_in_graph(args) and axis is not None and out is None and dtype is None:
         return expr.concat(list(args), axis)
     made = list(args) if isinstance(args, Var) else args
     if isinstance(made, (list, tuple)) and made:
@@ -125,7 +130,7 @@ def concatenate(args: Any, axis: Any = 0, out: Any = None, dtype: Any = None, ca
 @named("numpy", like="numpy.stack")
 def stack(arrays: Any, axis: Any = 0, out: Any = None) -> Any:
     """Vars of one shape along a new axis."""
-    if _some_in_graph(arrays):
+    if _some_in_graph(arrays) and out is None:
         return expr.stack(list(arrays), axis)
     made = expr.as_vars([*arrays]) if isinstance(arrays, (list, tuple)) and arrays else arrays
     return call("stack", np.stack, (made, axis), {"out": out})

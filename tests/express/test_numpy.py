@@ -125,6 +125,25 @@ def test_every_name_is_called() -> None:
     assert len([e for e in names if e.package == "numpy"]) >= 278
 
 
+def test_arguments_count_in_graphs_too(lazy: None) -> None:
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    x = expr.placeholder([2, 3])
+    x.write(array)
+    for order in ("C", "F"):
+        np.testing.assert_array_equal(mnp.ravel(x, order).read(), array.ravel(order))
+        np.testing.assert_array_equal(mnp.reshape(x, [3, -1], order=order).read(), array.reshape((3, 2), order=order))
+    with pytest.raises(UsageError):
+        mnp.reshape(x, [3, 2], order="Z")
+    assert mnp.concatenate([x, x], 0, dtype=np.float64).dtype == mnp.float64
+    for function, shape in ((mnp.concatenate, [4, 3]), (mnp.stack, [2, 2, 3])):
+        out = mnp.zeros(shape, mnp.float32)
+        assert function([x, x], 0, out) is out
+        np.testing.assert_array_equal(out.read(), np.reshape([array, array], shape))
+    out = mnp.zeros([2], mnp.float32)
+    assert mnp.ptp(x, 1, out) is out
+    np.testing.assert_array_equal(out.read(), [2, 2])
+
+
 # ---- what numpy does otherwise
 
 
