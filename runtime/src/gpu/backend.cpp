@@ -8,6 +8,7 @@
 #include "kernels/core/interrupt.h"
 #include "kernels/core/program.h"
 #include "kernels/core/status_guard.h"
+#include "kernels/core/wait.h"
 #include "kernels/gpu/error_slots.h"
 #include "runtime/src/gpu/tuner.h"
 #include "runtime/src/model/graph.h"
@@ -121,7 +122,7 @@ class GpuStore final : public DeviceStore {
       if (known == nullptr) known = std::make_unique<Entry>();
       entry = known.get();
     }
-    const std::lock_guard<std::mutex> lock(entry->filling);
+    const std::unique_lock<std::mutex> lock = wait_for(&entry->filling);
     if (entry->memory == nullptr) {
       throw_unless(room_for(bytes));
       Buffer packed;

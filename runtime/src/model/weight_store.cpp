@@ -2,33 +2,20 @@
 
 #include <sys/mman.h>
 
-#include <chrono>
 #include <cstring>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include "kernels/core/interrupt.h"
 #include "kernels/core/sort.h"
 #include "kernels/core/status_guard.h"
+#include "kernels/core/wait.h"
 #include "runtime/src/model/buffer.h"
 
 namespace minnow {
 namespace {
 
 constexpr int64_t kPieceBytes = int64_t{64} << 20;
-
-// Waits for the thread that has the lock, but no longer than the interrupt of the calling thread allows.
-std::unique_lock<std::mutex> wait_for(std::mutex* mutex) {
-  if (Interrupt::current() == nullptr) return std::unique_lock<std::mutex>(*mutex);
-  std::unique_lock<std::mutex> lock(*mutex, std::try_to_lock);
-  while (!lock.owns_lock()) {
-    throw_unless(is_whole());
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    lock.try_lock();
-  }
-  return lock;
-}
 
 }  // namespace
 
