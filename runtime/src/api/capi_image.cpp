@@ -10,6 +10,22 @@ namespace {
 
 using vision::PixelFormat;
 
+template <typename T>
+constexpr bool same(T ours, int32_t given) {
+  return static_cast<int32_t>(ours) == given;
+}
+static_assert(same(PixelFormat::kRgba, MINNOW_RGBA) && same(PixelFormat::kRgb, MINNOW_RGB) &&
+                  same(PixelFormat::kBgr, MINNOW_BGR) && same(PixelFormat::kGray, MINNOW_GRAY) &&
+                  same(PixelFormat::kBgra, MINNOW_BGRA) && same(PixelFormat::kNv21, MINNOW_NV21) &&
+                  same(PixelFormat::kNv12, MINNOW_NV12) && same(PixelFormat::kI420, MINNOW_I420),
+              "formats are cast");
+static_assert(same(vision::Filter::kNearest, MINNOW_NEAREST) && same(vision::Filter::kBilinear, MINNOW_BILINEAR) &&
+                  same(vision::Filter::kBicubic, MINNOW_BICUBIC),
+              "filters are cast");
+static_assert(same(vision::Wrap::kClamp, MINNOW_WRAP_CLAMP) && same(vision::Wrap::kZero, MINNOW_WRAP_ZERO) &&
+                  same(vision::Wrap::kRepeat, MINNOW_WRAP_REPEAT),
+              "wraps are cast");
+
 constexpr bool kHasImages = is_kept("image processing");
 
 bool is_known_source(int32_t format) {
