@@ -276,7 +276,7 @@ class ResizeKernel final : public Kernel {
 
   Status plan_passes() {
     passes_.clear();
-    table_bytes_ = 0;
+    int64_t table_bytes = 0;
     // Shrinking first makes the others cheaper.
     const auto growth = [this](int64_t k) {
       const ResizeAxis& axis = grid_.axis[static_cast<size_t>(k)];
@@ -300,8 +300,8 @@ class ResizeKernel final : public Kernel {
       pass.inner = count(k + 1, grid_.rank);
       const ResizeAxis& axis = grid_.axis[static_cast<size_t>(k)];
       const size_t room = static_cast<size_t>(ResizeTable::most_taps(settings_, axis) * axis.out);
-      table_bytes_ += static_cast<int64_t>(room * (sizeof(int32_t) + sizeof(float)));
-      MINNOW_RETURN_IF_ERROR(tables_.keep(table_bytes_));
+      table_bytes += static_cast<int64_t>(room * (sizeof(int32_t) + sizeof(float)));
+      MINNOW_RETURN_IF_ERROR(tables_.keep(table_bytes));
       pass.table.index.reserve(room);
       pass.table.weight.reserve(room);
       if (constant_) pass.table.build(settings_, axis);
@@ -381,8 +381,7 @@ class ResizeKernel final : public Kernel {
   Grid grid_;
   std::array<bool, kMaxRank + 1> fixed_{};  // axes of the grid that are not of the op: channel blocks, lanes
   std::vector<Pass> passes_;
-  int64_t table_bytes_ = 0;  // of all passes
-  KeptMemory tables_;
+  KeptMemory tables_;  // of all passes
   bool constant_ = false;
   bool packed_ = false;
   bool repack_ = false;  // N or C changes: the packed input is computed plain
