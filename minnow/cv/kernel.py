@@ -105,7 +105,7 @@ def getDerivKernels(dx: int, dy: int, ksize: int, normalize: bool = False, ktype
         normalize: divides by what the sums amount to.
         ktype: CV_32F or CV_64F.
     """
-    size = argument.integer(ksize, "ksize")
+    size, normalize = argument.integer(ksize, "ksize"), argument.flag(normalize, "normalize")
     orders = argument.integer(dx, "dx", most=30), argument.integer(dy, "dy", most=30)
     results = []
     for weights, order in zip(derivative_pair(*orders, size), orders, strict=True):

@@ -158,6 +158,7 @@ def test_weights() -> None:
         (lambda a: cv.spatialGradient(a), "1 channels"),
         (lambda a: cv.getGaussianKernel(4, 1), "must be odd"),
         (lambda a: cv.getStructuringElement(7, (3, 3)), "shape is 7"),
+        (lambda a: cv.getDerivKernels(1, 0, 3, a), "normalize must be True or False"),
     ],
 )
 def test_wrong_arguments(call: object, message: str) -> None:
