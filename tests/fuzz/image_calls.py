@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+import minnow.cv as cv
 from minnow.errors import MinnowError, UsageError
 from minnow.expr import Var
 from minnow.expr.names import all_names
@@ -53,13 +54,15 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "blocksize": (3, 5, 7, 31),
     "bordermode": (0, 1, 2, 4),
     "bordertype": (0, 1, 2, 4),
-    "code": tuple(range(144)),
+    "code": tuple(range(cv.COLOR_COLORCVT_MAX)),
     "connectivity": (4, 8),
     "contouridx": (-1, 0, 1),
     "ddepth": (-1, -1, 5, 6),
+    "dstcn": (0, 0, 3, 4),
     "dtype": (-1, 0, 5, 6),
     "dx": (0, 1, 2),
     "dy": (0, 1, 2),
+    "ext": (".jpg", ".png", ".bmp", ".webp"),
     "flags": (0, 1, 2, 3, 4, 8, 16, 17),
     "flipcode": (-1, 0, 1),
     "interpolation": tuple(range(7)),
@@ -88,9 +91,11 @@ class Arguments:
         self.rng = np.random.default_rng(seed)
         self.dtype = "uint8"
         self.shape: tuple[int, ...] = (5, 7)
+        self.wildness = 0.03
 
     def begin(self) -> None:
-        """Another type and shape for the images of the next call."""
+        """Another type and shape for the images of the next call, in which now and then nothing fits."""
+        self.wildness = 0.5 if self.rng.random() < 0.2 else 0.03
         self.dtype = str(self.rng.choice(DTYPES))
         channels = int(self.rng.choice([0, 0, 1, 2, 3, 3, 4, 5]))
         height, width = (int(v) for v in self.rng.choice(SIDES, 2))
@@ -112,6 +117,10 @@ class Arguments:
             result = result[::-1]
         elif kind == 3:
             result.flags.writeable = False
+        elif kind == 5 and result.ndim > 1:
+            result = result.swapaxes(0, 1)
+        elif kind == 6 and result.ndim > 1:
+            result = result[:, ::-1]
         elif kind == 4:
             try:
                 return Var(result)
@@ -146,6 +155,10 @@ class Arguments:
             lambda: [self.points() for _ in range(3)],
             lambda: [[1, 2], [3]],
             lambda: self.array((2, 3, 4, 5)),
+            lambda: self.array((3,)),
+            lambda: self.array(()),
+            lambda: [self.array(), self.array()],
+            lambda: 1 << 40,
             lambda: np.array("text"),
             lambda: np.zeros((3, 3), complex),
             lambda: tuple(self.number() for _ in range(int(self.rng.integers(0, 6)))),
@@ -154,7 +167,7 @@ class Arguments:
 
     def of(self, name: str) -> Any:
         """A value for the parameter of this name."""
-        if self.rng.random() < 0.03:
+        if self.rng.random() < self.wildness:
             return self.wild()
         lower = name.lower()
         if lower in CHOICES and self.rng.random() < 0.9:
@@ -199,10 +212,25 @@ class Arguments:
         return self.number()
 
 
+FITTING: dict[str, Callable[[Arguments], list[Any]]] = {
+    "Rodrigues": lambda r: [r.array((3,) * int(r.rng.integers(1, 3)), "float64")],
+    "calcHist": lambda r: [[r.array((9, 7, 2), "uint8")], [int(r.rng.integers(2))], None, [8], [0, 256]],
+    "cvtColorTwoPlane": lambda r: [r.array((6, 8), "uint8"), r.array((3, 4, 2), "uint8"), int(r.rng.integers(90, 98))],
+    "getAffineTransform": lambda r: [r.array((3, 2), "float32"), r.array((3, 2), "float32")],
+    "getDerivKernels": lambda r: [1, int(r.rng.integers(2)), int(r.rng.choice([3, 5, 7]))],
+    "getPerspectiveTransform": lambda r: [r.array((4, 2), "float32"), r.array((4, 2), "float32")],
+    "imdecode": lambda r: [cv.imencode(str(r.rng.choice(CHOICES["ext"])), np.zeros((5, 7, 3), np.uint8))[1]],
+    "sepFilter2D": lambda r: [r.array((6, 8), "uint8"), -1, np.ones(3), np.ones(5)],
+    "solve": lambda r: [r.array((4, 4), "float64"), r.array((4, 2), "float64")],
+}
+"""First arguments of functions for which random ones hardly ever fit together."""
+
+
 def arguments_of(function: Callable[..., Any], random: Arguments) -> list[Any]:
     random.begin()
-    values = []
-    for parameter in inspect.signature(function).parameters.values():
+    fitting = FITTING.get(function.__name__)
+    values = fitting(random) if fitting and random.wildness < 0.5 else []
+    for parameter in list(inspect.signature(function).parameters.values())[len(values) :]:
         if parameter.kind is parameter.VAR_POSITIONAL:
             values += [random.of(n) for n in ("pt1", "pt2", "color", "thickness")[: int(random.rng.integers(1, 5))]]
             break
