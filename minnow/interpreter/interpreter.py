@@ -51,8 +51,6 @@ class Interpreter:
         self._external = ""
         self._packed = ""
         self._file: ModelFile | None = None
-        self._modes: set[int] = set()
-        self._hints: dict[int, Any] = {}
         try:
             self._file = ModelFile(model)
         except FormatError:
@@ -212,13 +210,13 @@ class Interpreter:
 
     def setExternalFile(self, path: Any) -> None:
         """Says where the weights are that lie in a file of their own. To be called before `createSession`."""
-        self._external = _path(path)
+        self._external = setting.path(path)
         self._file = None
 
     def setCacheFile(self, path: Any) -> None:
         """Says where packed weights are looked for and `updateCacheFile` writes them. To be called before
         `createSession`. The file need not be there."""
-        self._packed = _path(path)
+        self._packed = setting.path(path)
         self._file = None
 
     def updateCacheFile(self, session: Any, flag: Any = 0) -> int:
@@ -235,12 +233,11 @@ class Interpreter:
 
     def setSessionMode(self, mode: Any) -> None:
         """Checks a mode (0 to 17). None changes what the engine does. Raises UsageError if it is unknown."""
-        self._modes.add(setting.mode(mode))
+        setting.mode(mode)
 
     def setSessionHint(self, hint: Any, value: Any) -> None:
         """Checks a hint (0 to 18). None changes what the engine does. Raises UsageError if it is unknown."""
-        number, checked = setting.hint(hint, value)
-        self._hints[number] = checked
+        setting.hint(hint, value)
 
     def getModelVersion(self) -> str:
         """The version of the converter that wrote the file."""
@@ -265,7 +262,7 @@ def get_model_uuid(path: Any) -> str:
     """
     from minnow.schema.mnn import wire
 
-    return str(wire.read(_mapped(_path(path))).get("mnn_uuid", ""))
+    return str(wire.read(_mapped(setting.path(path))).get("mnn_uuid", ""))
 
 
 def version() -> str:
@@ -286,12 +283,6 @@ def _needs_weights(path: str) -> bool:
     from minnow.schema.mnn import wire
 
     return not os.path.exists(f"{path}.weight") and _has_external(wire.read(_mapped(path)))
-
-
-def _path(path: Any) -> str:
-    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path) or "\0" in str(path):
-        raise UsageError(f"{path!r} is not a path")
-    return str(os.fspath(path))
 
 
 def _one(tensors: dict[str, Tensor], name: Any, what: str) -> Tensor:

@@ -54,7 +54,7 @@ HINTS = (
     "OP_ENCODER_NUMBER_FOR_COMMIT", "KVCACHE_INFO", "MMAP_FILE_SIZE", "USE_CACHED_MMAP", "INIT_THREAD_NUMBER",
     "CPU_CORE_IDS", "CPU_SME2_INSTRUCTIONS", "CPU_ENABLE_KLEIDIAI", "CPU_SME2_NEON_DIVISION_RATIO", "CPU_SME_CORES",
 )  # fmt: skip
-"""They say how MNN's backends find a plan. The engine finds its own: they are checked and kept, and change nothing."""
+"""They say how MNN's backends find a plan. The engine finds its own: they are checked, and change nothing."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +193,13 @@ def device_of(backend: str) -> tuple[str, str]:
     except DeviceError as error:
         return "cpu", error.message
     return device, ""
+
+
+def path(value: Any) -> str:
+    """The path of a file or a folder. Raises UsageError if it is none."""
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value) or "\0" in str(value):
+        raise UsageError(f"{value!r} is not a path")
+    return str(os.fspath(value))
 
 
 def mode(value: Any) -> int:

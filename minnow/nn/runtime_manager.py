@@ -33,7 +33,7 @@ class RuntimeManager:
     def set_cache(self, path: Any) -> None:
         """Says where packed weights are looked for and `update_cache` writes them: for the first module that is loaded
         with this manager after that. The file need not be there."""
-        self._cache = _path(path)
+        self._cache = setting.path(path)
         self._modules.clear()
 
     def update_cache(self) -> None:
@@ -57,7 +57,7 @@ class RuntimeManager:
             path: the file; the folder that it is in, for type 2.
             type: number of the path in MNN (0 to 4): all but 2, the folder of weights, change nothing.
         """
-        checked = _path(path)
+        checked = setting.path(path)
         if type is not None and (isinstance(type, bool) or not isinstance(type, int) or not 0 <= type <= 4):
             raise UsageError(f"the type of path {type!r} is unknown", hint="0 to 4")
         if type in (None, 2):
@@ -95,12 +95,6 @@ class RuntimeManager:
     def note(self, module: LoadedModule) -> None:
         """Keeps in mind that the module was loaded with it."""
         self._modules.append(weakref.ref(module))
-
-
-def _path(path: Any) -> str:
-    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path) or "\0" in str(path):
-        raise UsageError(f"{path!r} is not a path")
-    return str(os.fspath(path))
 
 
 @named("nn")
