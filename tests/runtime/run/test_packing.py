@@ -259,7 +259,11 @@ def test_who_waits_for_the_packing_of_another_session_has_a_deadline_of_its_own(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["MatMul", "ConvTranspose", "ConvInteger"])
 def test_packing_ends_in_time(name):
-    """Of weights that take a second; without a look at the clock it is late by most of that."""
+    """Of weights that take a second; without a look at the clock it is late by most of that.
+
+    Counted is the time of the processor, of which others who use it take nothing: one thread has no more of it than
+    passes until the deadline.
+    """
     layers = {
         "MatMul": (lambda b, x: b.MatMul(x, np.ones((8192, 32768), np.float32)), f32(1, 8192)),
         "ConvTranspose": (
@@ -276,16 +280,16 @@ def test_packing_ends_in_time(name):
     layer, kind = layers[name]
     data = file_of(layer, kind)
     x = {"in0": np.ones(kind.shape, np.float32)}
-    start = time.perf_counter()
+    start = time.process_time()
     minnow.Model(data).session(threads=1).run(x)
-    whole = time.perf_counter() - start
+    whole = time.process_time() - start
     late = []
     for _ in range(3):
         model = minnow.Model(data)
-        start = time.perf_counter()
+        start = time.process_time()
         with pytest.raises(DeadlineError):
             model.session(threads=1, timeout=whole / 5).run(x)
-        late.append(time.perf_counter() - start - whole / 5)
+        late.append(time.process_time() - start - whole / 5)
     print(f"{name}: {whole:.2f} s, late by {late}")  # noqa: T201
     assert min(late) < max(whole / 5, 0.1)
 
@@ -295,12 +299,11 @@ def test_steps_that_are_as_long_as_a_kernel():
     n = 100_000
     graph = Graph()
     x = graph.add_param(f32(1, 16, 1, "w"))
-    w = np.zeros((1, 16, 1, n), np.float32)
-    places = RNG.choice(w.size, 50, replace=False)
-    w.flat[places] = RNG.integers(1, 9, 50)
+    w = np.zeros((4, 16, 1, n), np.float32)
+    w.flat[RNG.choice(w.size, 50, replace=False)] = RNG.integers(1, 9, 50)
     graph.outputs = [Builder(graph).Conv(x, w, strides=(1, n), pads=(0,) * 4, dilations=(1, 1))]
     session = minnow.load(encode(model_of(graph)), threads=1)
-    given = RNG.integers(-9, 9, (1, 16, 1, 3 * n)).astype(np.float32)
-    got = session.run({"in0": given})["out0"]
-    np.testing.assert_array_equal(got[0, 0, 0], np.einsum("cw,csw->s", w[0, :, 0], given.reshape(16, 3, n)))
-    assert "sparse" in session.profile({"in0": given}, 1)[0]["scheme"]
+    given = {"in0": RNG.integers(-9, 9, (1, 16, 1, n)).astype(np.float32)}
+    want = np.einsum("ocw,cw->o", w[:, :, 0], given["in0"][0, :, 0])
+    np.testing.assert_array_equal(session.run(given)["out0"].ravel(), want)
+    assert any(step["scheme"] == "sparse" for step in session.profile(given, 1))
