@@ -11,7 +11,7 @@ from minnow.expr.names import named
 from minnow.expr.operation import Operation, apply, ordered
 from minnow.expr.var import CONST, TRAINABLE, Var
 from minnow.interpreter.model_file import IMAGE, Slot
-from minnow.nn.layer import Convolution, Linear
+from minnow.nn.layer import Convolution, Linear, trainable
 from minnow.nn.layout import change_for
 from minnow.nn.module import Module, batch
 from minnow.schema.errors import UsageError
@@ -103,13 +103,6 @@ class GraphModule(Module):
         attrs = operation.op.without_defaults(dict(operation.attrs))
         results: Sequence[Var] = apply(operation.op.name, *operands, n_outputs=operation.count, **attrs)
         return results
-
-
-def trainable(array: Any) -> Var:
-    """A Var that an optimizer changes, with a copy of an array."""
-    var = Var.from_array(np.array(array, np.float32))
-    var.fix_as_trainable()
-    return var
 
 
 def _key(var: Var) -> Any:

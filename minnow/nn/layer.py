@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.expr.argument import integer, integers
 from minnow.expr.constant import CAFFE, NC4HW4, NCHW, NHWC, SAME, VALID, Padding_Mode
 from minnow.expr.layout import convert
 from minnow.expr.names import named
@@ -29,11 +30,12 @@ def _checked(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _full(shape: tuple[int, ...], value: float) -> Var:
-    return _trainable(np.full(_checked(shape), value, np.float32))
+    return trainable(np.full(_checked(shape), value, np.float32))
 
 
-def _trainable(array: Any) -> Var:
-    var = Var.from_array(np.asarray(array, np.float32))
+def trainable(array: Any) -> Var:
+    """A Var that an optimizer changes, with a copy of an array."""
+    var = Var.from_array(np.array(array, np.float32))
     var.fix_as_trainable()
     return var
 
@@ -41,23 +43,15 @@ def _trainable(array: Any) -> Var:
 def _weight(shape: tuple[int, ...]) -> Var:
     """Uniform, with a variance of one by the number of inputs of an output (Xavier's)."""
     bound = math.sqrt(3 / math.prod(_checked(shape)[1:]))
-    return _trainable(np.random.uniform(-bound, bound, shape))
-
-
-def _count(value: Any, what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise UsageError(f"{what} is {value!r}, not a positive integer")
-    return int(value)
+    return trainable(np.random.uniform(-bound, bound, shape))
 
 
 def _pair(value: Any, what: str, least: int = 1) -> tuple[int, int]:
     """Height and width, of a list of width and height, or of an integer that counts for both."""
-    row = [value] if isinstance(value, (int, np.integer)) else value
-    if isinstance(row, (Sequence, np.ndarray)) and not isinstance(row, str) and len(row) in (1, 2):
-        numbers = [n for n in row if isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= least]
-        if len(numbers) == len(row):
-            return int(numbers[-1]), int(numbers[0])
-    raise UsageError(f"{what} is {value!r}, not two integers of at least {least}")
+    numbers = [integer(n, what, least) for n in integers(value, what)]
+    if len(numbers) not in (1, 2):
+        raise UsageError(f"{what} is {value!r}, not one or two integers")
+    return numbers[-1], numbers[0]
 
 
 def _ratio(value: Any, what: str, least: float, most: float) -> float:
@@ -134,7 +128,7 @@ def conv(
     Raises:
         UsageError: an argument has a wrong type or value.
     """
-    inputs, outputs = _count(in_channel, "in_channel"), _count(out_channel, "out_channel")
+    inputs, outputs = integer(in_channel, "in_channel", 1), integer(out_channel, "out_channel", 1)
     kernel = _pair(kernel_size, "kernel_size")
     if depthwise and outputs % inputs:
         raise UsageError(f"a depthwise convolution of {inputs} channels cannot make {outputs}", hint="a multiple")
@@ -188,7 +182,7 @@ def linear(in_channel: int, out_channel: int, bias: bool = True) -> Module:
     Raises:
         UsageError: a size is not a positive integer.
     """
-    inputs, outputs = _count(in_channel, "in_channel"), _count(out_channel, "out_channel")
+    inputs, outputs = integer(in_channel, "in_channel", 1), integer(out_channel, "out_channel", 1)
     return Linear(_weight((outputs, inputs)), _full((1, outputs), 0) if bias else None)
 
 
@@ -267,7 +261,10 @@ def batch_norm(channels: int, dims: int = 4, momentum: float = 0.99, epsilon: fl
     if dims not in (2, 4) or isinstance(dims, bool):
         raise UsageError(f"dims is {dims!r}, not 2 or 4")
     return BatchNormalization(
-        _count(channels, "channels"), int(dims), _ratio(momentum, "momentum", 0, 1), _ratio(epsilon, "epsilon", 0, 1)
+        integer(channels, "channels", 1),
+        int(dims),
+        _ratio(momentum, "momentum", 0, 1),
+        _ratio(epsilon, "epsilon", 0, 1),
     )
 
 

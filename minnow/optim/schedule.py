@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from minnow.expr.argument import integer
 from minnow.expr.names import named
 from minnow.schema.errors import UsageError
 
@@ -35,12 +36,6 @@ class Schedule:
         return float(self._optimizer.learning_rate)
 
 
-def _whole(value: Any, what: str, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{what} is {value!r}, not an integer of at least {least}")
-    return value
-
-
 def _share(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise UsageError(f"{what} is {value!r}, not a number from 0 to 1")
@@ -53,7 +48,7 @@ class StepSchedule(Schedule):
 
     def __init__(self, optimizer: Any, every: int, factor: float = 0.1) -> None:
         super().__init__(optimizer)
-        self._every, self._factor = _whole(every, "every", 1), _share(factor, "factor")
+        self._every, self._factor = integer(every, "every", 1), _share(factor, "factor")
 
     def factor(self, count: int) -> float:
         return float(self._factor ** (count // self._every))
@@ -78,10 +73,10 @@ class CosineSchedule(Schedule):
 
     def __init__(self, optimizer: Any, steps: int, warmup: int = 0, least: float = 0.0) -> None:
         super().__init__(optimizer)
-        self._steps, self._warmup = _whole(steps, "steps", 1), _whole(warmup, "warmup", 0)
+        self._steps, self._warmup = integer(steps, "steps", 1), integer(warmup, "warmup", 0)
         self._least = _share(least, "least")
-        if warmup >= steps:
-            raise UsageError(f"warmup is {warmup}, of {steps} steps in all")
+        if self._warmup >= self._steps:
+            raise UsageError(f"warmup is {self._warmup}, of {self._steps} steps in all")
         self._set()
 
     def factor(self, count: int) -> float:
