@@ -106,11 +106,6 @@ class Operation:
         self._sources = tuple((v, v._version) for v in sources)
         self._valid_at = (Clock.structure, Clock.contents)
 
-    def invalidate(self) -> None:
-        self.results = None
-        self._types = (-1, ())
-        self.plan = None
-
 
 def ordered(roots: Sequence[Operation], is_done: Any) -> list[Operation]:
     """The operations that the roots need, those first that others need; without those that are done."""

@@ -55,11 +55,7 @@ def svd(a: Any, full_matrices: Any = True, compute_uv: Any = True, hermitian: An
         "compute_uv": flag(compute_uv, "compute_uv"),
         "hermitian": flag(hermitian, "hermitian"),
     }
-    return _computed("svd", lambda m: _plain(_svd(m, **flags)), a)
-
-
-def _plain(made: Any) -> Any:
-    return tuple(made) if isinstance(made, tuple) else made
+    return _computed("svd", _svd, a, **flags)
 
 
 @named("numpy.linalg", like="numpy.linalg.inv", mnn=False)
