@@ -343,13 +343,18 @@ def crop_and_resize(
     return convert(apply("Concat", *made, axis=0), var.data_format)
 
 
-def _regions(roi: Any) -> tuple[Any, list[int]]:
-    rows = np.asarray(as_var(roi)._shown(), np.float32)
+def _regions(roi: Any, image: Var) -> tuple[Var, Var]:
+    """Rows (image, x1, y1, x2, y2), and the first column as ints."""
+    rows = as_var(roi)._cast(_F32)
     if rows.ndim == 4:
-        rows = rows.reshape(len(rows), -1)
+        rows = apply("Flatten", rows, axis=1)
     if rows.ndim != 2 or rows.shape[1] != 5:
-        raise UsageError(f"the regions have the shape {list(rows.shape)}", hint="rows of (image, x1, y1, x2, y2)")
-    return rows, [int(i) for i in rows[:, 0]]
+        raise UsageError(f"the regions have the shape {rows.shape}", hint="rows of (image, x1, y1, x2, y2)")
+    first = apply("Slice", rows, int64s([0]), int64s([1]), int64s([1]))
+    images = apply("Squeeze", first, axes=(1,))._cast(_I64)
+    if images._is_known() and any(not 0 <= i < image.shape[0] for i in images._value()):
+        raise UsageError(f"the regions are of the images {images._value().tolist()}", why=f"there are {image.shape[0]}")
+    return rows, images
 
 
 @named("expr", like="torchvision.ops.roi_pool")
@@ -367,14 +372,12 @@ def roi_pooling(
         output_grad, backward_diff: ignored: gradients are the matter of the graph.
     """
     var = as_image(input)
-    rows, images = _regions(roi)
     image = _image(var)
-    if any(not 0 <= i < image.shape[0] for i in images):
-        raise UsageError(f"the regions are of the images {images}", why=f"there are {image.shape[0]}")
+    rows, _ = _regions(roi, image)
     y = apply(
         "MaxRoiPool",
         image,
-        Var._of(rows),
+        rows,
         height=integer(pooled_height, "pooled_height", 1),
         width=integer(pooled_width, "pooled_width", 1),
         scale=number(spatial_scale, "spatial_scale"),
@@ -400,17 +403,15 @@ def roi_align(
         output_grad, backward_diff: ignored: gradients are the matter of the graph.
     """
     var = as_image(input)
-    rows, images = _regions(roi)
     image = _image(var)
-    if any(not 0 <= i < image.shape[0] for i in images):
-        raise UsageError(f"the regions are of the images {images}", why=f"there are {image.shape[0]}")
+    rows, images = _regions(roi, image)
     if not isinstance(pooling_mode, Pooling_Mode):
         raise UsageError(f"the pooling mode is {pooling_mode!r}", hint="expr.AVEPOOL or expr.MAXPOOL")
     y = apply(
         "RoiAlign",
         image,
-        Var._of(np.ascontiguousarray(rows[:, 1:])),
-        int64s(images),
+        apply("Slice", rows, int64s([1]), int64s([5]), int64s([1])),
+        images,
         mode="avg" if pooling_mode is Pooling_Mode.AVEPOOL else "max",
         output_height=integer(pooled_height, "pooled_height", 1),
         output_width=integer(pooled_width, "pooled_width", 1),

@@ -263,3 +263,19 @@ def test_integers_and_doubles_keep_all_bits_in_graphs(lazy: None) -> None:
     i = expr.placeholder([2], dtype=expr.int)
     i.write([2**30, 2**30 + 2**29])
     np.testing.assert_array_equal(expr.reduce_sum(i).read(), 2**31 + 2**29)
+
+
+def test_regions_follow_what_is_written(lazy: None) -> None:
+    image = np.arange(50, dtype=np.float32).reshape(1, 2, 5, 5)
+    rois = expr.placeholder([1, 5])
+    rois.write([[0, 0, 0, 1, 1]])
+    pooled = expr.roi_pooling(image, rois, 1, 1, 1.0)
+    aligned = expr.roi_align(image, rois, 1, 1, 1.0, 1, True, expr.AVEPOOL)
+    np.testing.assert_array_equal(pooled.read().ravel(), [6, 31])
+    np.testing.assert_array_equal(aligned.read().ravel(), [0, 25])
+    rois.write([[0, 2, 2, 4, 4]])
+    np.testing.assert_array_equal(pooled.read().ravel(), [24, 49])
+    np.testing.assert_array_equal(aligned.read().ravel(), [2.5 + 12.5, 40])
+    rois.write([[1, 2, 2, 4, 4]])
+    with pytest.raises(UsageError, match="there are 1"):
+        expr.roi_pooling(image, rois, 1, 1, 1.0)
