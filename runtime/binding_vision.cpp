@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 
 #include "kernels/vision/color.h"
 #include "kernels/vision/filter.h"
@@ -55,13 +56,26 @@ Picture picture_of(nb::handle array, bool writable = false) {
   return picture;
 }
 
+// The threads of pools end with the last one: a pool that stays keeps them from being started again in each call.
+void keep_workers(int threads) {
+  static std::mutex mutex;
+  static ThreadPool* kept = nullptr;  // never destroyed, as the threads' registry
+  std::lock_guard<std::mutex> lock(mutex);
+  if (threads < 2 || (kept && kept->threads() >= threads)) return;
+  ThreadPool* const larger = new ThreadPool(threads);
+  delete kept;
+  kept = larger;
+}
+
 template <typename Function>
 void run_vision(int threads, Function function) {
   Status status;
   {
     nb::gil_scoped_release release;
     status = guarded([&] {
-      ThreadPool pool(std::clamp(threads, 1, 256));
+      const int wanted = std::clamp(threads, 1, 256);
+      keep_workers(wanted);
+      ThreadPool pool(wanted);
       return function(pool);
     });
   }
@@ -271,8 +285,9 @@ void separable(nb::handle source, nb::handle target, const std::vector<double>& 
   const Picture src = picture_of(source), dst = picture_of(target, true);
   const auto inside = [](int i, size_t n) { return i >= 0 && static_cast<size_t>(i) < n; };
   require(inside(anchor_x, across.size()) && inside(anchor_y, down.size()) && bits <= 30, "a wrong window");
+  const vision::Border edge = border_of(border);
   run_vision(threads, [&](ThreadPool& pool) {
-    return vision::filter_separable(src, dst, across, down, anchor_x, anchor_y, delta, bits, border_of(border), pool);
+    return vision::filter_separable(src, dst, across, down, anchor_x, anchor_y, delta, bits, edge, pool);
   });
 }
 
@@ -288,18 +303,16 @@ void windowed(nb::handle source, nb::handle target, const std::vector<double>& w
   const Picture src = picture_of(source), dst = picture_of(target, true);
   const vision::Window w = window_of(window);
   require(weights.size() == static_cast<size_t>(w.width * w.height), "a wrong window");
-  run_vision(threads, [&](ThreadPool& pool) {
-    return vision::filter_window(src, dst, weights, w, delta, border_of(border), pool);
-  });
+  const vision::Border edge = border_of(border);
+  run_vision(threads, [&](ThreadPool& pool) { return vision::filter_window(src, dst, weights, w, delta, edge, pool); });
 }
 
 void box(nb::handle source, nb::handle target, const std::vector<int64_t>& window, bool squares, double factor,
          int border, int threads) {
   const Picture src = picture_of(source), dst = picture_of(target, true);
   const vision::Window w = window_of(window);
-  run_vision(threads, [&](ThreadPool& pool) {
-    return vision::filter_box(src, dst, w, squares, factor, border_of(border), pool);
-  });
+  const vision::Border edge = border_of(border);
+  run_vision(threads, [&](ThreadPool& pool) { return vision::filter_box(src, dst, w, squares, factor, edge, pool); });
 }
 
 void morph(nb::handle source, nb::handle target, const std::vector<uint8_t>& shape, const std::vector<int64_t>& window,
@@ -310,9 +323,9 @@ void morph(nb::handle source, nb::handle target, const std::vector<uint8_t>& sha
               src.channels == dst.channels && (outside.empty() || outside.size() == 4),
           "a wrong window");
   require_same(src, dst);
+  const vision::Border edge = border_of(border);
   run_vision(threads, [&](ThreadPool& pool) {
-    return vision::morphology(src, dst, shape, w, largest, border_of(border),
-                              outside.empty() ? nullptr : outside.data(), pool);
+    return vision::morphology(src, dst, shape, w, largest, edge, outside.empty() ? nullptr : outside.data(), pool);
   });
 }
 
@@ -323,8 +336,9 @@ void bilateral(nb::handle source, nb::handle target, int64_t radius, double sigm
   require(src.dtype == dst.dtype && (src.dtype == DType::kU8 || src.dtype == DType::kF32) &&
               src.channels == dst.channels && (src.channels == 1 || src.channels == 3) && radius >= 0,
           "pictures of different types");
+  const vision::Border edge = border_of(border);
   run_vision(threads, [&](ThreadPool& pool) {
-    return vision::filter_bilateral(src, dst, radius, sigma_color, sigma_space, border_of(border), pool);
+    return vision::filter_bilateral(src, dst, radius, sigma_color, sigma_space, edge, pool);
   });
 }
 
