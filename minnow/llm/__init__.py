@@ -1,0 +1,1 @@
+"""Language models: from a folder that `mnnconvert` has made of a checkpoint to tokens."""
