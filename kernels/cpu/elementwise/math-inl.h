@@ -84,6 +84,19 @@ HWY_INLINE V Exp(D d, V x) {
   return Scale2(d, hn::Add(e, hn::Set(d, 1.0f)), n);
 }
 
+// e^x for x <= 0 or NaN: 2^n times 2^r, as one polynomial of r with a relative error of 2e-7. Where e^x is below the
+// normal numbers it is 0: computing those takes a hundred times as long, and keys that are not seen are all there.
+template <class D, class V>
+HWY_INLINE V ExpOfNegative(D d, V x) {
+  static const float kCoefficients[] = {1.0f, 0.693147f, 0.24022242f, 0.055507336f, 0.009671513f, 0.0013264727f};
+  const V magic = hn::Set(d, 12582912.0f);  // adding it rounds to an integer
+  const V least = hn::Set(d, -125.0f);
+  const V power = hn::Mul(x, hn::Set(d, 1.44269504f));
+  x = AtLeast(least, power);
+  const V n = hn::Sub(hn::Add(x, magic), magic);
+  return hn::IfThenZeroElse(hn::Lt(power, least), Scale2(d, Polynomial(d, hn::Sub(x, n), kCoefficients), n));
+}
+
 template <class D, class V>
 HWY_INLINE V Expm1(D d, V x) {
   const V clamped = AtMost(hn::Set(d, 89.0f), AtLeast(hn::Set(d, -104.0f), x));
