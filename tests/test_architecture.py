@@ -74,6 +74,7 @@ ALLOWED: dict[str, set[str]] = {
         *("numpy", "ml_dtypes"),
     },
     "minnow.cv.codec": {"minnow", "numpy", "PIL"},
+    "minnow.llm.server": {"minnow", "numpy", "starlette", "uvicorn", "prometheus_client"},
     "minnow": {"minnow", "numpy", "ml_dtypes", "click", "rich", "onnxruntime", "onnx", "torch"},
 }
 

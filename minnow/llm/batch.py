@@ -104,9 +104,14 @@ class Batch:
                 self._waiting.setdefault(request.client, deque()).append(request)
 
     def cancel(self, request: Request) -> None:
-        """Ends a request at the next step; one that has ended is left alone."""
+        """Ends a request: at once, or with the step that is running; one that has ended is left alone."""
         with self._lock:
             self._cancelled.add(request)
+        if self._stepping.acquire(blocking=False):
+            try:
+                self._drop_cancelled()
+            finally:
+                self._stepping.release()
 
     def step(self) -> bool:
         """One step of the model; False if there was nothing to do."""
@@ -199,7 +204,12 @@ class Batch:
                 if not queue:
                     del self._waiting[request.client]
             request.timing.admitted = time.perf_counter()
-            sequence = self._model.sequence(request.tokens)
+            try:
+                sequence = self._model.sequence(request.tokens)
+            except Exception as e:  # noqa: BLE001  (it is told to the one whose answer ends by it)
+                request.timing.ended = time.perf_counter()
+                request.listener.end("error", e)
+                continue
             request.cached = len(sequence)
             self._running.append(_Answer(request, sequence, reserved))
 

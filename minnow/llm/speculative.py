@@ -190,7 +190,9 @@ class ModelDraft:
 def probabilities(logits: Array, temperature: float) -> Array:
     """The softmax of logits at a temperature, float64; at 0 all of it is at the largest."""
     if temperature <= 0:
-        return np.eye(1, len(logits), int(np.argmax(logits)))[0]
+        certain: Array = np.zeros(len(logits))
+        certain[int(np.argmax(logits))] = 1
+        return certain
     scaled = logits.astype(np.float64) / temperature
     out: Array = np.exp(scaled - scaled.max())
     out /= out.sum()

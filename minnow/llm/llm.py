@@ -1,0 +1,220 @@
+"""`LLM`: a language model with its tokenizer, its chat template, and a batch of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from minnow.llm.batch import Batch
+from minnow.llm.description import Description
+from minnow.llm.generation import Answer, Generation, Pieces
+from minnow.llm.request import Array, Request, Sampled
+from minnow.llm.speculative import Draft
+from minnow.llm.text import Text
+from minnow.options.generate import AnswerOptions, BatchOptions
+from minnow.options.signature import takes
+from minnow.schema.errors import UsageError
+
+Message = Mapping[str, Any]
+"""A message of a chat: {"role": "user", "content": "..."}."""
+Prompt = str | Sequence[int] | Sequence[Message]
+"""A question, or a text to continue; tokens; or the messages of a chat."""
+
+CONTEXTS = 4
+"""For how many full contexts the cache has room, unless the user says it."""
+
+
+class LLM:
+    """A language model, ready to use; made by `minnow.llm.load`.
+
+    Several answers may be written at a time, also in several threads: they share the steps of the model.
+
+    Args:
+        description: what `llm.json` says.
+        model: computes logits, embeddings or scores.
+        tokenizer: text to tokens and back.
+        sampler: makes a sampler for an answer, from its options and its prompt.
+        template: makes a prompt of messages.
+        draft: guesses tokens.
+    """
+
+    def __init__(
+        self,
+        description: Description,
+        model: Any,
+        tokenizer: Any,
+        sampler: Callable[[AnswerOptions, Sequence[int]], Any],
+        template: Callable[..., str] | None = None,
+        draft: Draft | None = None,
+        options: BatchOptions = BatchOptions(),
+    ) -> None:
+        self.description, self.tokenizer = description, tokenizer
+        self._model, self._sampler, self._template, self._draft = model, sampler, template, draft
+        self.batch = Batch(
+            model,
+            context=description.context,
+            sequences=options.sequences,
+            chunk=options.chunk,
+            queue=options.queue,
+            cached=options.cached_tokens or CONTEXTS * description.context,
+        )
+
+    @takes(AnswerOptions, 2)
+    def generate(self, prompt: Prompt, options: AnswerOptions) -> Generation:
+        """Writes an answer.
+
+        Args:
+            prompt: a question, which the chat template wraps; with `raw`, or where the model has no chat template, a
+                text to continue; the messages of a chat; or tokens.
+            options:
+
+        Returns:
+            an iterator of the pieces of the answer. Its `result` has the whole text, why it ended, tokens and times.
+
+        Raises:
+            UsageError: the prompt is empty or too long, or an option is wrong.
+        """
+        pieces = Pieces()
+        request = self.request(self.prompt_tokens(prompt, raw=options.raw), options, pieces.heard, pieces.end)
+        self.batch.add(request)
+        return Generation(self.batch, request, pieces)
+
+    def request(
+        self,
+        tokens: Sequence[int],
+        options: AnswerOptions,
+        heard: Callable[[Sampled, str], None],
+        ended: Callable[[str, BaseException | None], None],
+        *,
+        client: str = "",
+        after: Request | None = None,
+    ) -> Request:
+        """A request for `batch`, whose listener is an `Answer`. The arguments are those of `Answer` and `Request`."""
+        self._check_kind("generate")
+        stop = [options.stop] if isinstance(options.stop, str) else list(options.stop)
+        if not all(isinstance(text, str) and text for text in stop):
+            raise UsageError("a stop string is empty, or no text")
+        sampler = self._sampler(options, tokens)
+        answer = Answer(Text(self.tokenizer.stream(), stop), heard, ended, getattr(sampler, "complete", None))
+        return Request(
+            tokens,
+            sampler,
+            answer,
+            max_tokens=options.max_tokens or max(self.description.context - len(tokens), 1),
+            stop=frozenset(self.description.eos),
+            logprobs=options.logprobs,
+            client=client,
+            draft=None if options.json_schema is not None else self._draft,
+            temperature=options.temperature,
+            seed=options.seed,
+            after=after,
+        )
+
+    def prompt_tokens(self, prompt: Prompt, *, raw: bool = False, **template: Any) -> list[int]:
+        """The tokens of a prompt.
+
+        Args:
+            prompt: as for `generate`.
+            raw: a text is to be continued, and no question.
+            template: further variables of the chat template, such as `tools`.
+
+        Raises:
+            UsageError: it is none of a text, messages and tokens, or the model has no chat template.
+        """
+        if isinstance(prompt, str):
+            if raw or self._template is None:
+                return self.encode(prompt)
+            prompt = [{"role": "user", "content": prompt}]
+        parts: list[Any] = list(prompt)
+        if not parts:
+            raise UsageError("the prompt is empty")
+        if all(isinstance(token, (int, np.integer)) for token in parts):
+            tokens = [int(token) for token in parts]
+            if not all(0 <= token < self.description.vocab_size for token in tokens):
+                raise UsageError("a token of the prompt is not in the vocabulary")
+            return tokens
+        if not all(isinstance(message, Mapping) for message in parts):
+            raise UsageError("the prompt is neither a text, nor tokens, nor messages")
+        text = self.apply_chat_template(parts, **template)
+        return self.encode(text, template=True)
+
+    def encode(self, text: str, *, template: bool = False) -> list[int]:
+        """The tokens of a text, with the one that begins a text where the model wants it.
+
+        Args:
+            template: the chat template has made it, with all marks.
+
+        Raises:
+            UsageError: the text has halves of surrogate pairs, which are no characters.
+        """
+        try:
+            text.encode()
+        except UnicodeEncodeError as e:
+            raise UsageError("the text is no Unicode", why=f"half of a surrogate pair at {e.start}") from None
+        tokens = list(self.tokenizer.encode(text, special=not template))
+        bos = self.description.bos
+        if self.description.add_bos and not template and bos is not None and tokens[:1] != [bos]:
+            tokens.insert(0, bos)
+        return tokens
+
+    def apply_chat_template(self, messages: Sequence[Message], **variables: Any) -> str:
+        """The prompt that the chat template makes of messages.
+
+        Args:
+            messages: each with "role" and "content".
+            variables: further ones of the template, such as `tools`, `enable_thinking` or `add_generation_prompt`.
+
+        Raises:
+            UsageError: the model has no chat template, or it refuses these messages.
+        """
+        if self._template is None:
+            hint = "give a text to continue"
+            raise UsageError("the model has no chat template", where=self.description.name, hint=hint)
+        return self._template(messages, **{"add_generation_prompt": True, **variables})
+
+    def embed(self, texts: str | Sequence[str]) -> Array:
+        """Vectors of texts, float32 [texts, size].
+
+        Raises:
+            UsageError: the model is none for embeddings, or a text is too long.
+        """
+        self._check_kind("embed")
+        found: Array = self._model.embed(self._rows([texts] if isinstance(texts, str) else texts))
+        return found
+
+    def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
+        """How well each text answers the query: a score for each, the higher the better.
+
+        Raises:
+            UsageError: the model is none for ranking, or a text is too long.
+        """
+        self._check_kind("rerank")
+        return [float(score) for score in self._model.score([self._pair(query, text) for text in texts])]
+
+    def close(self) -> None:
+        """Ends all answers."""
+        self.batch.close()
+
+    def _rows(self, texts: Sequence[str]) -> list[list[int]]:
+        rows = [list(self.tokenizer.encode(text)) for text in texts]
+        self._check_lengths(rows)
+        return rows
+
+    def _pair(self, query: str, text: str) -> tuple[list[int], list[int]]:
+        ids, kinds = self.tokenizer.encode_pair(query, text)
+        self._check_lengths([ids])
+        return list(ids), list(kinds)
+
+    def _check_lengths(self, rows: Sequence[Sequence[int]]) -> None:
+        longest = max(map(len, rows), default=0)
+        if longest > self.description.context:
+            why = f"it has {longest:,} tokens, and the model takes {self.description.context:,}"
+            raise UsageError("a text is too long", why=why)
+
+    def _check_kind(self, kind: str) -> None:
+        does = {"generate": "writes answers", "embed": "gives embeddings", "rerank": "ranks texts"}
+        if self.description.kind != kind:
+            message = f"the model {does[self.description.kind]}, and not what was asked for"
+            raise UsageError(message, where=self.description.name)
