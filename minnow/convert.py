@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from minnow.converter.formats import is_mnn
+from minnow.converter.formats import find_format, is_mnn
 from minnow.options.convert import BisectOptions, ConvertOptions, Progress
 from minnow.options.optimize import ExplainOptions, OptimizeOptions
 from minnow.options.read import ReadOptions
@@ -100,8 +100,8 @@ class Report:
     def __str__(self) -> str:
         before, after = sum(self.nodes_before.values()), sum(self.nodes_after.values())
         rows = [
-            f"{self.source} ({self.framework}, {_size(self.source_bytes)}, {before} nodes)"
-            f" -> {self.output} ({_size(self.output_bytes)}, {after} nodes)"
+            f"{self.source} ({self.framework}, {readable_size(self.source_bytes)}, {before} nodes)"
+            f" -> {self.output} ({readable_size(self.output_bytes)}, {after} nodes)"
         ]
         rows += [f"note: {text}" for text in self.notices]
         if self.limits:
@@ -156,6 +156,10 @@ def convert(source: str | os.PathLike[str] | ExportedProgram | Module, options: 
 
 def convert_file(source: Path, options: ConvertOptions) -> Report:
     """Converts a model file; see `convert`."""
+    if not is_mnn(source, options.framework) and find_format(source, options.framework).makes_folders:
+        from minnow.llm.conversion import convert_checkpoint
+
+        return convert_checkpoint(source, options)
     destination = Path(options.output) if options.output is not None else source.with_suffix(".mnn")
     if target_of(destination if options.output is None else options.output) == Path(os.path.realpath(source)):
         raise UsageError("the output file is the source file", where=str(destination))
@@ -164,7 +168,7 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
 
         options = replace(options, compression=Compression.pruning(options))
     _log.info("convert %s to %s", source, destination)
-    step = _Clock(options.progress or (lambda name: None))
+    step = Clock(options.progress or (lambda name: None))
 
     if options.side_file:
         from minnow.schema.mnn.side_file import side_path
@@ -203,7 +207,7 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
             source=str(source),
             output=str(destination),
             framework="mnn" if is_mnn(source, options.framework) else model.source,
-            source_bytes=_bytes(source),
+            source_bytes=path_bytes(source),
             output_bytes=written,
             nodes_before=summary.before,
             nodes_after=summary.after,
@@ -249,12 +253,8 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
         if options.prepack:
             with step("prepack"):
                 written = _prepack(temporary, options, report.verification)
-            report.notices.append(
-                Notice(
-                    f"packed weights ({_size(written)}) are in the companion file {packed_path(destination).name}",
-                    "companion-file",
-                )
-            )
+            text = f"packed weights ({readable_size(written)}) are in the companion file"
+            report.notices.append(Notice(f"{text} {packed_path(destination).name}", "companion-file"))
         if side_path(temporary).exists():
             report.notices.append(
                 Notice(
@@ -264,7 +264,7 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
             )
     for notice in report.notices:
         _log.info("note: %s", notice)
-    _log.info("written: %s, %s", destination, _size(report.output_bytes))
+    _log.info("written: %s, %s", destination, readable_size(report.output_bytes))
     return report
 
 
@@ -302,7 +302,7 @@ def prefix_options(options: ConvertOptions) -> dict[str, Any]:
     return {name: value for name, value in options.changed().items() if name in names}
 
 
-def _prefix(source: Path, options: ConvertOptions, step: _Clock) -> _Prefix:
+def _prefix(source: Path, options: ConvertOptions, step: Clock) -> _Prefix:
     """Reads and optimizes a model, unless the conversion before has done the same."""
     shared = _shared.get()
     key = (os.path.realpath(source), repr(sorted(prefix_options(options).items())))
@@ -327,7 +327,7 @@ def _prefix(source: Path, options: ConvertOptions, step: _Clock) -> _Prefix:
     from minnow.optimizer.rewrite.lineage import Lineage
 
     lineage = Lineage()
-    made = _Prefix(model, inputs, before, *_optimized(model, source, options, step, lineage), lineage)
+    made = _Prefix(model, inputs, before, *optimized(model, source, options, step, lineage), lineage)
     _log.info("%d nodes after the optimizer", sum(made.summary.after.values()))
     for name, row in made.summary.statistics.items():
         if row["hits"]:
@@ -338,8 +338,8 @@ def _prefix(source: Path, options: ConvertOptions, step: _Clock) -> _Prefix:
     return made
 
 
-def _optimized(
-    model: Model, source: Path, options: ConvertOptions, step: _Clock, lineage: Lineage
+def optimized(
+    model: Model, source: Path, options: ConvertOptions, step: Clock, lineage: Lineage
 ) -> tuple[Summary, Trace]:
     """Optimizes the model in place, with a check after each step if `check_each` is set."""
     from minnow.optimizer import optimize
@@ -539,12 +539,12 @@ def _prepack(path: Path, options: ConvertOptions, verification: Verification | N
     return packed_path(path).stat().st_size
 
 
-def _bytes(path: Path) -> int:
+def path_bytes(path: Path) -> int:
     """Size of a file, or of all files in a folder."""
     return sum(p.stat().st_size for p in path.rglob("*") if p.is_file()) if path.is_dir() else path.stat().st_size
 
 
-class _Clock:
+class Clock:
     """Measures the time of the steps, and reports their names as progress."""
 
     def __init__(self, progress: Progress) -> None:
@@ -553,7 +553,7 @@ class _Clock:
         self._name = ""
         self._begin = 0.0
 
-    def __call__(self, name: str) -> _Clock:
+    def __call__(self, name: str) -> Clock:
         self._name = name
         return self
 
@@ -567,7 +567,7 @@ class _Clock:
         _log.info("%s: %.2f s", self._name, self.seconds[self._name])
 
 
-def _size(n: float) -> str:
+def readable_size(n: float) -> str:
     for unit in ("B", "kB", "MB"):
         if n < 1000:
             return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"

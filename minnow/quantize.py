@@ -188,7 +188,7 @@ class Compression:
             raise UnsupportedError("MNN's own runtime cannot load weights in bfloat16", hint=hint)
         compressor = Compressor(model, recipe, names)
         if self.required:
-            _check(compressor, model)
+            check_compressible(compressor, model)
         with tempfile.TemporaryDirectory() as folder:
             work = _Work(self, compressor, Path(folder), options, write)
             work.open(runs)
@@ -211,7 +211,8 @@ class _Done:
     notices: list[str]
 
 
-def _check(compressor: Compressor, model: Model) -> None:
+def check_compressible(compressor: Compressor, model: Model) -> None:
+    """Raises UnsupportedError if there is nothing to quantize."""
     if compressor.layers:
         return
     if compressor.kept:

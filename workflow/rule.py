@@ -62,6 +62,8 @@ _NOTES = (
      "Compare the error with what the application allows; more bits make it smaller."),
     ("companion-file", "The output has a companion file.", ("files",),
      "Keep both files together, and publish both."),
+    ("no-tokenizer", "The source has no tokenizer.", ("files",),
+     "Put a tokenizer.json into the folder, or give the model numbers of tokens."),
     ("notice", "A note of the conversion.", (), "Nothing has to be done."),
 )  # fmt: skip
 """Notes: name, title, tags, help. The kinds of notices of a conversion (`minnow.schema.notice`) are among them."""

@@ -11,6 +11,7 @@ _AGAIN = "download it again, and look at what was saved: it should be as large a
 _UNPACK = "unpack it, and convert the model in it"
 _WEIGHTS = "save the whole model in the program that made them: as ONNX, or with `torch.export.save`"
 _SOURCE = "convert the model that it was made from"
+_FOLDER = "of a language model give the folder, with its config.json; else "
 
 # Where the mark stands, the mark, what such a file is, and what to do.
 _MARKS = (
@@ -21,8 +22,7 @@ _MARKS = (
     (0, b"\x28\xb5\x2f\xfd", "a zstd archive", _UNPACK),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7z archive", _UNPACK),
     (257, b"ustar", "a tar archive", _UNPACK),
-    (0, b"GGUF", "a GGUF file, which holds weights without a graph", _SOURCE),
-    (8, b'{"', "a safetensors file, which holds weights without a graph", _WEIGHTS),
+    (8, b'{"', "a safetensors file, which holds weights without a graph", _FOLDER + _WEIGHTS),
     (4, b"ORTM", "a model in ONNX Runtime's own format", _SOURCE),
     (4, b"PTMF", "a mobile module of PyTorch in its FlatBuffer form", "save it with `torch.jit.save`"),
     (4, b"ET12", "an ExecuTorch program", _SOURCE),

@@ -4,7 +4,7 @@ Everything a pass needs is here by name: `Graph`, `Node`, `Value`, `TensorType`,
 """
 
 from minnow.schema.ir.blob import ArrayBlob, Blob, LazyBlob, MappedBlob, PackedBlob, TurnedBlob, unpack_codes
-from minnow.schema.ir.compressed import QuantizedBlob, RoundedBlob, SparseBlob
+from minnow.schema.ir.compressed import QuantizedBlob, RoundedBlob, SparseBlob, UnreadBlob
 from minnow.schema.ir.dtype import DType
 from minnow.schema.ir.graph import Graph, Model, Node, State, Value
 from minnow.schema.ir.type import UNKNOWN, Dim, TensorType
@@ -27,6 +27,7 @@ __all__ = [
     "State",
     "TensorType",
     "TurnedBlob",
+    "UnreadBlob",
     "Value",
     "unpack_codes",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,12 +91,119 @@ class QuantizedBlob(Described):
             numbers = self.codes.astype(np.float32) * scale + self.low.astype(np.float32)[:, None]
         return np.asarray(numbers).reshape(self._shape)
 
+    def parts(self) -> tuple[Array, Array, Array | None]:
+        """Codes, scale and low."""
+        return self.codes, self.scale, self.low
+
+    @property
+    def groups(self) -> tuple[int, int]:
+        """How many groups there are, and how many numbers each has."""
+        return self.codes.shape[0], self.codes.shape[1]
+
+    @property
+    def scale_type(self) -> DType:
+        """The type of scales and lows."""
+        return DType.of(self.scale.dtype)
+
+    @property
+    def has_low(self) -> bool:
+        return self.low is not None
+
     @property
     def packed_bytes(self) -> int:
         """Bytes of the codes side by side, and of what belongs to the groups."""
-        scales = self.scale.nbytes * (1 if self.low is None else 2)
-        codes = listed_bytes(self.codes, self.bits) if self.is_sparse else -(-self.codes.size * self.bits // 8)
+        count, length = self.groups
+        scales = count * self.scale_type.size * (2 if self.has_low else 1)
+        codes = listed_bytes(self.codes, self.bits) if self.is_sparse else -(-count * length * self.bits // 8)
         return codes + scales
+
+
+class UnreadBlob(QuantizedBlob):
+    """A QuantizedBlob whose codes and scales are read when they are asked for, anew each time; nothing is kept.
+
+    Args:
+        read: gives codes, scale and low.
+        groups: how many groups there are, and how many numbers each has.
+        bits, shape: see QuantizedBlob.
+        half: scale and low are f16, else f32.
+        low: there is one.
+    """
+
+    __slots__ = ("_groups", "_half", "_low", "_read")
+
+    def __init__(
+        self,
+        read: Callable[[], tuple[Array, Array, Array | None]],
+        groups: tuple[int, int],
+        bits: int,
+        shape: tuple[int, ...],
+        *,
+        half: bool,
+        low: bool,
+    ) -> None:
+        Described.__init__(self, DType.F32, shape)
+        self._read, self._groups, self._half, self._low = read, groups, half, low
+        self.bits, self.is_sparse = bits, False
+
+    def parts(self) -> tuple[Array, Array, Array | None]:
+        return self._read()
+
+    @property
+    def codes(self) -> Array:  # type: ignore[override]
+        return self._read()[0]
+
+    @property
+    def scale(self) -> Array:  # type: ignore[override]
+        return self._read()[1]
+
+    @property
+    def low(self) -> Array | None:  # type: ignore[override]
+        return self._read()[2]
+
+    @property
+    def groups(self) -> tuple[int, int]:
+        return self._groups
+
+    @property
+    def scale_type(self) -> DType:
+        return DType.F16 if self._half else DType.F32
+
+    @property
+    def has_low(self) -> bool:
+        return self._low
+
+    def numpy(self) -> Array:
+        codes, scale, low = self._read()
+        return QuantizedBlob(codes, self.bits, scale, low, self._shape).numpy()
+
+    def in_shape(self, shape: tuple[int, ...]) -> UnreadBlob:
+        """The same numbers in another shape."""
+        return UnreadBlob(self._read, self._groups, self.bits, shape, half=self._half, low=self._low)
+
+
+def reshaped(blob: QuantizedBlob, shape: tuple[int, ...]) -> QuantizedBlob:
+    """The same numbers in another shape."""
+    if isinstance(blob, UnreadBlob):
+        return blob.in_shape(shape)
+    return QuantizedBlob(blob.codes, blob.bits, blob.scale, blob.low, shape, blob.is_sparse)
+
+
+def joined(blobs: Sequence[QuantizedBlob]) -> QuantizedBlob | None:
+    """Matrices one below the other as one; None where their codes are of different kinds."""
+    kinds = {(b.bits, b.groups[1], b.scale_type, b.has_low, b.is_sparse, b.shape[1:]) for b in blobs}
+    if len(kinds) > 1 or blobs[0].is_sparse:
+        return None
+
+    def read() -> tuple[Array, Array, Array | None]:
+        parts = [b.parts() for b in blobs]
+        codes, scale = (np.concatenate([p[i] for p in parts]) for i in (0, 1))
+        lows = [low for _, _, low in parts if low is not None]
+        return codes, scale, np.concatenate(lows) if lows else None
+
+    first = blobs[0]
+    groups = (sum(b.groups[0] for b in blobs), first.groups[1])
+    shape = (sum(b.shape[0] for b in blobs), *first.shape[1:])
+    return UnreadBlob(read, groups, first.bits, shape, half=first.scale_type is DType.F16, low=first.has_low)
 
 
 def stored_bytes(blob: Blob) -> int:
@@ -164,6 +272,14 @@ def pack(codes: Array, bits: int) -> bytes:
     flat = np.ascontiguousarray(codes, np.uint8).reshape(-1)
     if bits == 8:
         return flat.tobytes()
+    if bits in (2, 4):
+        padded = np.zeros(-(-flat.size * bits // 8) * (8 // bits), np.uint8)
+        padded[: flat.size] = flat
+        fields = padded.reshape(-1, 8 // bits)
+        made = fields[:, -1].copy()
+        for i in range(8 // bits - 1):
+            made |= fields[:, i] << np.uint8(8 - bits * (i + 1))
+        return bytes(made)
     step = 1 << 20  # a multiple of 8 codes: whole bytes
     parts = (flat[i : i + step] for i in range(0, flat.size, step))
     return b"".join(np.packbits(np.unpackbits(p[:, None], axis=1)[:, 8 - bits :].reshape(-1)).tobytes() for p in parts)

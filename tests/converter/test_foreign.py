@@ -62,7 +62,6 @@ CASES: dict[str, tuple[bytes, str, str]] = {
     "pickle": (pickle.dumps({"w": [1.0]}), "a pickle", "torch.export.save"),
     "old pickle": (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.", "a pickle", "torch.export.save"),
     "safetensors": (b"\x40" + bytes(7) + b'{"w":{"dtype":"F32"}}', "a safetensors file", "torch.export.save"),
-    "gguf": (b"GGUF\x03\0\0\0" + bytes(16), "a GGUF file", "convert the model that it was made from"),
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(64), "an HDF5 file without a model", "model.save"),
     "json": (json.dumps({"layers": {"x": 1}}).encode(), "a JSON file", "the graph"),
     "core ml": (b"\x08\x04\x12\x0c\x0a\x0a\x0a\x05image\x1a\x01", "a Core ML model", "made from"),

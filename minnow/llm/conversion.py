@@ -1,0 +1,200 @@
+"""From a checkpoint to a folder with everything that running a language model needs."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from minnow.convert import Clock, Report, optimized, path_bytes, readable_size
+from minnow.llm.description import DESCRIPTION, MODEL, TOKENIZER, Description
+from minnow.output import replaced, writing
+from minnow.schema.collector import SeldomCollected
+from minnow.schema.errors import UsageError, WriteError
+from minnow.schema.notice import Notice
+
+if TYPE_CHECKING:
+    from minnow.converter.llm.checkpoint import Checkpoint
+    from minnow.options.convert import ConvertOptions
+    from minnow.quantize import Compression
+    from minnow.schema.ir import Model
+
+_log = logging.getLogger("minnow.convert")
+_TAKEN = frozenset(
+    {"output", "framework", "optimize", "passes", "explain", "target", "compression", "verify", "progress", "biz_code",
+     "side_file", "trust"}
+)  # fmt: skip
+"""Options of a conversion that apply to language models."""
+
+
+def convert_checkpoint(source: Path, options: ConvertOptions) -> Report:
+    """Converts a checkpoint to a folder.
+
+    Args:
+        source: a GGUF file, or a Hugging Face folder.
+        options: those of `minnow.convert`; the target is always Minnow's engine.
+
+    Raises:
+        UsageError: an option does not apply, or the output is no folder to write to.
+        FormatError, ModelError: the checkpoint is damaged.
+        UnsupportedError: its architecture, or a type of its tensors, is not known.
+        WriteError: the folder cannot be written.
+    """
+    _check_options(source, options)
+    folder = _folder_of(source, options.output)
+    _log.info("convert %s to %s", source, folder)
+    step = Clock(options.progress or (lambda name: None))
+
+    from minnow.converter.file.door import guarded
+    from minnow.converter.llm.build import build
+    from minnow.converter.llm.checkpoint import open_checkpoint
+    from minnow.optimizer.effect import effect_of
+    from minnow.optimizer.rewrite.lineage import Lineage
+
+    options = replace(options, target="minnow")
+    with guarded(source), SeldomCollected():
+        with step("read"):
+            checkpoint = open_checkpoint(source)
+            model = build(checkpoint)
+        before = effect_of(model.graph)
+        summary, log = optimized(model, source, options, step, Lineage())
+        written = _write(checkpoint, model, folder, options.compression, step, options.biz_code)
+    report = Report(
+        source=str(source),
+        output=str(folder),
+        framework=f"{model.source}, {checkpoint.model_type}",
+        source_bytes=path_bytes(source),
+        output_bytes=written,
+        nodes_before=summary.before,
+        nodes_after=summary.after,
+        before=before,
+        after=effect_of(model.graph),
+        seconds=step.seconds,
+        notices=list(model.notices),
+        statistics=summary.statistics,
+        explained=log.reasons,
+        applied=log.applications,
+        unused={name: why for name, why in log.unused.items() if why},
+    )
+    for notice in report.notices:
+        _log.info("note: %s", notice)
+    _log.info("written: %s, %s", folder, readable_size(report.output_bytes))
+    return report
+
+
+def _folder_of(source: Path, output: object) -> Path:
+    """The folder that a conversion writes: the one asked for, or the source's name without a suffix.
+
+    Raises:
+        UsageError: it is the source itself, or the name is that of a file.
+        WriteError: there is something else of that name.
+    """
+    folder = Path(str(output)) if output is not None else source.with_suffix("") if source.is_file() else None
+    if folder is None or folder.resolve() == source.resolve():
+        raise UsageError("the output folder is the source", where=str(source), hint="give another one: -o FOLDER")
+    if folder.suffix == ".mnn":
+        why = "a language model is a folder: graph, weights, tokenizer and description"
+        raise UsageError("the output is a file", where=str(folder), why=why, hint=f"-o {folder.with_suffix('')}")
+    if folder.exists() and not folder.is_dir():
+        raise WriteError("cannot write the output", where=str(folder), why="there is a file of that name")
+    if not folder.parent.is_dir():
+        raise UsageError("the folder of the output does not exist", where=str(folder.parent))
+    return folder
+
+
+def _check_options(source: Path, options: ConvertOptions) -> None:
+    """Raises UsageError for an option that does not apply to language models."""
+    useless = sorted(set(options.changed()) - _TAKEN)
+    if not useless:
+        return
+    hint = ""
+    if useless[0] == "weights":
+        hint = "`mnnconvert quantize MODEL -o FOLDER --weights int4 --block 64` makes the weights smaller"
+    raise UsageError(f"'{useless[0]}' does not apply to language models", where=str(source), hint=hint)
+
+
+def _write(
+    checkpoint: Checkpoint, model: Model, folder: Path, compression: Compression | None, step: Clock, biz_code: str
+) -> int:
+    """Writes the folder of a model whose graph is optimized; returns the bytes. Either all files are there or none.
+
+    Raises:
+        UnsupportedError: there is nothing to quantize, or the tokenizer is of a kind that is not known.
+        WriteError: it cannot be written.
+    """
+    from minnow.optimizer.quantize.pack import place_packed
+    from minnow.schema.mnn import save
+    from minnow.schema.mnn.side_file import SUFFIX, side_path
+
+    described = _description_of(checkpoint, model)
+    if compression is not None:
+        with step("quantize"):
+            model = _compressed(model, compression)
+    with step("pack"):
+        place_packed(model.graph)
+    with step("tokenizer"):
+        tokenizer = None if checkpoint.tokenizer is None else checkpoint.tokenizer()
+    if tokenizer is None:
+        model.notices.append(Notice("the source has no tokenizer: the model takes and gives numbers", "no-tokenizer"))
+    new = not folder.exists()
+    with writing(folder):
+        folder.mkdir(exist_ok=True)
+    try:
+        with step("write"), ExitStack() as stack:
+            # What is entered first is moved to its place last: without a description there is no model.
+            parts = {name: stack.enter_context(replaced(folder / name)) for name in (DESCRIPTION, TOKENIZER)}
+            path = stack.enter_context(replaced(folder / MODEL, beside=(SUFFIX,)))
+            with writing(folder):
+                size = save(model, path, biz_code=biz_code, side_file=True)
+                size += parts[DESCRIPTION].write_text(described.text(), encoding="utf-8")
+                size += parts[TOKENIZER].write_text(tokenizer or "{}\n", encoding="utf-8")
+            assert side_path(path).exists()
+    except BaseException:
+        if new and not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+    return size
+
+
+def _compressed(model: Model, compression: Compression) -> Model:
+    """The model with smaller weights, where the source has floats."""
+    from minnow.optimizer.quantize.compress import Compressor
+    from minnow.quantize import check_compressible
+
+    compressor = Compressor(model, replace(compression.recipe, for_mnn=False))
+    check_compressible(compressor, model)
+    return compressor.apply()[0]
+
+
+def _description_of(checkpoint: Checkpoint, model: Model) -> Description:
+    """What `llm.json` says of a model."""
+    from minnow.converter.llm.build import sizes_of
+
+    sizes = sizes_of(checkpoint)
+    kind = model.metadata.get("minnow.llm.kind", "generate")
+    pooling = model.metadata.get("minnow.llm.pooling", "")
+    return Description(
+        architecture=checkpoint.model_type,
+        name=checkpoint.name,
+        vocab_size=sizes.vocab,
+        hidden_size=sizes.hidden,
+        layers=sizes.layers,
+        heads=sizes.heads,
+        kv_heads=sizes.kv_heads,
+        head_size=sizes.head_size,
+        context=sizes.context,
+        block=sizes.block,
+        bos=_known(checkpoint.bos, sizes.vocab),
+        eos=[t for t in checkpoint.eos if _known(t, sizes.vocab) is not None],
+        add_bos=checkpoint.add_bos,
+        chat_template=checkpoint.chat_template,
+        kind=kind,  # type: ignore[arg-type]
+        pooling=pooling,  # type: ignore[arg-type]
+        normalize=model.metadata.get("minnow.llm.normalize") == "1",
+    )
+
+
+def _known(token: int | None, vocab: int) -> int | None:
+    return token if token is not None and token < vocab else None
