@@ -6,6 +6,12 @@
 
 namespace minnow {
 
+void QuantizedMatrix::scales(int64_t first, int64_t count, float* scale, float* offset) const {
+  stored_scales(first, count, scale, offset);
+  const float half = static_cast<float>(int64_t{1} << (bits - 1));
+  for (int64_t i = 0; offset_of_least && i < count; ++i) offset[i] += half * scale[i];
+}
+
 void QuantizedMatrix::floats(int64_t first, int64_t count, float* to) const {
   constexpr int64_t kPart = 512;
   int8_t code[kPart];

@@ -15,13 +15,18 @@ class QuantizedMatrix {
   int64_t block = 0;        // divides the columns
   int bits = 8;             // a code is from -2^(bits - 1) up to 2^(bits - 1) - 1
   bool has_offset = false;  // else all offsets are 0
+  // What is stored of the scales and offsets: whether numbers of f16, and whether offsets are what the least code
+  // stands for, not what 0 does.
+  bool half_scales = false, offset_of_least = false;
 
   int64_t blocks() const { return columns / block; }  // of a row
 
   // The codes of `count` numbers from number `first` of the matrix on. Any thread may ask, for any of them.
   virtual void codes(int64_t first, int64_t count, int8_t* to) const = 0;
   // The scales and offsets of `count` blocks from block `first` of the matrix on.
-  virtual void scales(int64_t first, int64_t count, float* scale, float* offset) const = 0;
+  void scales(int64_t first, int64_t count, float* scale, float* offset) const;
+  // As they are stored.
+  virtual void stored_scales(int64_t first, int64_t count, float* scale, float* offset) const = 0;
   // The numbers themselves.
   void floats(int64_t first, int64_t count, float* to) const;
 };

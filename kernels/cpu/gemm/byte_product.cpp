@@ -367,11 +367,14 @@ void multiply_amx(const ByteProduct& p) {
 
 constexpr int64_t kVnniRate = 1, kAmxRate = 16;
 constexpr ByteUnit kVnni = {"bytes", kVnniRows, 1, kVnniVectors, kVnniRate, multiply_vnni};
-constexpr ByteUnit kAmx = {"bytes_amx", kAmxRows,        kAmxRows,     kAmxVectors, kAmxRate, multiply_amx<AmxTiles>,
-                           kFewRows,    AmxTiles::begin, AmxTiles::end};
-constexpr ByteUnit kEmulated = {
-    "bytes_emulated",     kAmxRows,          kAmxRows, kAmxVectors, kAmxRate, multiply_amx<EmulatedTiles>, kFewRows,
-    EmulatedTiles::begin, EmulatedTiles::end};
+constexpr ByteUnit kAmx = {
+    "bytes_amx", kAmxRows,        kAmxRows,      kAmxVectors,    kAmxRate, multiply_amx<AmxTiles>,
+    kFewRows,    AmxTiles::begin, AmxTiles::end, ByteTiles::kAmx};
+constexpr ByteUnit kEmulated = {"bytes_emulated",   kAmxRows,
+                                kAmxRows,           kAmxVectors,
+                                kAmxRate,           multiply_amx<EmulatedTiles>,
+                                kFewRows,           EmulatedTiles::begin,
+                                EmulatedTiles::end, ByteTiles::kEmulated};
 
 // Whether a unit gives the sums of the emulation, of bytes of all kinds, by each way through its loops.
 bool multiplies_right(const ByteUnit& unit) {
@@ -413,7 +416,7 @@ bool multiplies_right(const ByteUnit& unit) {
 
 // op list: the kernels that ask for a unit; a slim library without them has no units either
 constexpr bool kHasByteLayers = is_kept("ConvInteger") || is_kept("QuantizedConv") || is_kept("MatMulInteger") ||
-                                is_kept("QuantizedMatMul") || is_kept("DynamicLSTM");
+                                is_kept("QuantizedMatMul") || is_kept("DynamicLSTM") || is_kept("packed weights");
 
 struct ByteChoice {
   const ByteUnit* unit = nullptr;

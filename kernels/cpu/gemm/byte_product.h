@@ -46,6 +46,8 @@ struct ByteProduct {
   int64_t soon_lanes = 0;
 };
 
+enum class ByteTiles : uint8_t { kNone, kAmx, kEmulated };
+
 struct ByteUnit {
   const char* name;
   int64_t rows;                            // of a block of the left matrix
@@ -57,6 +59,7 @@ struct ByteUnit {
   int64_t few_rows = 0;
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
+  ByteTiles tiles = ByteTiles::kNone;
 };
 
 // A thread multiplies by one of these, from the first product to the last one that follow each other.

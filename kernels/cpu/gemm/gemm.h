@@ -25,6 +25,15 @@ struct GemmCall {
   void* workspace;               // aligned to 64 bytes
   ThreadPool* pool;              // or null: this thread alone
   const float* start = nullptr;  // [m,n] with rows every ldc, added before the activation, or null
+
+  // For the rows from this one on; A is not transposed.
+  GemmCall from_row(int64_t row) const {
+    GemmCall call = *this;
+    call.a += row * lda;
+    call.c += row * ldc;
+    if (start != nullptr) call.start += row * ldc;
+    return call;
+  }
 };
 
 // One row of A, with everything as in GemmCall; k numbers of A lie together.

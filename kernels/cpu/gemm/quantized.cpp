@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/core/elements.h"
 #include "kernels/core/interrupt.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/elementwise/math-inl.h"
@@ -27,9 +28,6 @@ constexpr int64_t kAheadWords = 512;
 
 // 2^23, to which small integers are added as its lowest bits.
 constexpr uint32_t kMagic = 0x4B000000;
-
-template <int kBits>
-constexpr uint32_t kHalf = 1u << (kBits - 1);
 
 // The codes of group `kGroup` of a unit, one in each byte.
 template <int kBits, int kGroup>
@@ -58,7 +56,7 @@ HWY_INLINE VU group_of(const uint32_t* unit) {
 template <int kBits>
 HWY_INLINE V number_of(VU code) {  // of a code in the low bits
   const V magic = hn::BitCast(D(), hn::OrAnd(hn::Set(DU(), kMagic), code, hn::Set(DU(), (1u << kBits) - 1)));
-  return hn::Sub(magic, hn::Set(D(), static_cast<float>((1u << 23) + kHalf<kBits>)));
+  return hn::Sub(magic, hn::Set(D(), static_cast<float>((1u << 23) + (1u << (kBits - 1)))));
 }
 
 // Calls use(column of the unit, codes as floats) for the four of a group.
@@ -88,23 +86,32 @@ HWY_INLINE void each_of_unit(const uint32_t* unit, const Use& use) {
   each_of_group<kBits, 7>(unit, use);
 }
 
+// A vector of the scales of a form.
+HWY_INLINE V load_scales(const QuantizedForm& f, const char* at) {
+  const D d;
+  if (!f.half_scales) return hn::Load(d, reinterpret_cast<const float*>(at));
+  const hn::Rebind<hwy::float16_t, D> half;
+  return hn::PromoteTo(d, hn::Load(half, reinterpret_cast<const hwy::float16_t*>(at)));
+}
+HWY_INLINE V load_offsets(const QuantizedForm& f, const char* scales, V scale) {
+  return hn::MulAdd(hn::Set(D(), f.offset_scale()), scale, load_scales(f, scales + f.scale_step() / 2));
+}
+
 template <int kBits>
 void row(const QuantizedRow& q, int64_t begin, int64_t end) {
   const D d;
   const QuantizedForm& f = *q.form;
   const GemvCall& g = q.call;
   const V low = hn::Set(d, g.low), high = hn::Set(d, g.high);
+  const int64_t scale_step = f.scale_step();
   for (int64_t panel = begin; panel < end; ++panel) {
-    const uint32_t* HWY_RESTRICT at = q.packed + panel * f.panel_words();
+    const char* scales = reinterpret_cast<const char*>(q.packed + panel * f.panel_words());
+    const uint32_t* HWY_RESTRICT at = q.packed + panel * f.panel_words() + f.scale_words();
     const float* HWY_RESTRICT a = q.a;
     V total = hn::Zero(d);
-    for (int64_t b = 0; b < f.blocks; ++b) {
-      const V scale = hn::Load(d, reinterpret_cast<const float*>(at));
-      at += kLanes;
-      if (f.has_offset) {
-        total = hn::MulAdd(hn::Load(d, reinterpret_cast<const float*>(at)), hn::Set(d, q.sums[b]), total);
-        at += kLanes;
-      }
+    for (int64_t b = 0; b < f.blocks; ++b, scales += scale_step) {
+      const V scale = load_scales(f, scales);
+      if (f.has_offset) total = hn::MulAdd(load_offsets(f, scales, scale), hn::Set(d, q.sums[b]), total);
       V sum[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
       for (int64_t u = 0; u < f.units; ++u) {
         for (int64_t i = 0; i < kBits * kLanes; i += 16) __builtin_prefetch(at + kAheadWords + i, 0, 3);
@@ -127,15 +134,11 @@ template <int kBits>
 void unpack(const QuantizedPart& p, float* to) {
   const D d;
   const QuantizedForm& f = *p.form;
-  const uint32_t* at = p.packed + p.panel * f.panel_words() + p.block * f.block_words();
-  const V scale = hn::Load(d, reinterpret_cast<const float*>(at));
-  at += kLanes;
-  V offset = hn::Zero(d);
-  if (f.has_offset) {
-    offset = hn::Load(d, reinterpret_cast<const float*>(at));
-    at += kLanes;
-  }
-  at += p.begin / kQuantizedUnit * kBits * kLanes;
+  const uint32_t* at = p.packed + p.panel * f.panel_words();
+  const char* scales = reinterpret_cast<const char*>(at) + p.block * f.scale_step();
+  const V scale = load_scales(f, scales);
+  const V offset = f.has_offset ? load_offsets(f, scales, scale) : hn::Zero(d);
+  at += f.scale_words() + p.block * f.block_words() + p.begin / kQuantizedUnit * kBits * kLanes;
   HWY_ALIGN float rest[kQuantizedUnit * kLanes];
   for (int64_t i = p.begin; i < p.end; i += kQuantizedUnit, at += kBits * kLanes, to += kQuantizedUnit * kLanes) {
     const int64_t n = std::min(kQuantizedUnit, p.end - i);
@@ -185,43 +188,10 @@ void unpack_part(const QuantizedPart& p, float* to) {
   }
 }
 
-// The largest magnitude, and the sum.
-void measure_floats(const float* x, int64_t n, float* largest, float* sum) {
-  const D d;
-  V most = hn::Zero(d), all = hn::Zero(d);
-  for (int64_t i = 0; i < n; i += kLanes) {  // n is a multiple of 32
-    const V v = hn::LoadU(d, x + i);
-    most = hn::Max(most, hn::Abs(v));
-    all = hn::Add(all, v);
-  }
-  *largest = hn::GetLane(hn::MaxOfLanes(d, most));
-  *sum = hn::GetLane(hn::SumOfLanes(d, all));
-}
-
-// round(x * factor) as bytes; returns their sum.
-int32_t round_floats(const float* x, int64_t n, float factor, int8_t* to) {
-  const D d;
-  const hn::RebindToSigned<D> di;
-  const hn::Rebind<int8_t, D> d8;
-  auto sum = hn::Zero(di);
-  for (int64_t i = 0; i < n; i += kLanes) {
-    const auto q = hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, factor)));
-    sum = hn::Add(sum, q);
-    hn::StoreU(hn::DemoteTo(d8, q), d8, to + i);
-  }
-  return hn::GetLane(hn::SumOfLanes(di, sum));
-}
-
 }  // namespace quantized
 
 void quantized_row(const QuantizedRow& q, int64_t begin, int64_t end) { quantized::row_of(q, begin, end); }
 void quantized_unpack(const QuantizedPart& part, float* to) { quantized::unpack_part(part, to); }
-void quantized_measure(const float* x, int64_t n, float* largest, float* sum) {
-  quantized::measure_floats(x, n, largest, sum);
-}
-int32_t quantized_round(const float* x, int64_t n, float factor, int8_t* to) {
-  return quantized::round_floats(x, n, factor, to);
-}
 
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -232,34 +202,28 @@ namespace {
 
 HWY_EXPORT(quantized_row);
 HWY_EXPORT(quantized_unpack);
-HWY_EXPORT(quantized_measure);
-HWY_EXPORT(quantized_round);
 
 // Columns that are unpacked at a time: with as many panels as a tile has blocks they stay in the second-level cache.
 constexpr int64_t kUnpackedColumns = 512;
 constexpr int64_t kSerialWeights = 30000;  // fewer are not worth waking a thread
 constexpr int64_t kFewUnpacked = 4;        // rows for which a tile has one block of columns
 
-uint32_t four_of(const uint8_t* codes, int shift, uint32_t mask) {
-  uint32_t word = 0;
-  for (int j = 0; j < 4; ++j) word |= (static_cast<uint32_t>(codes[j]) >> shift & mask) << (8 * j);
-  return word;
-}
-
 // A unit of one row, whose lane begins at `to`.
 void pack_unit(const uint8_t* codes, int bits, int64_t lanes, uint32_t* to) {
+  uint32_t group[8];
+  std::memcpy(group, codes, sizeof group);
   if (bits == 8) {
-    for (int64_t g = 0; g < 8; ++g, to += lanes) *to = four_of(codes + 4 * g, 0, 0xFF);
+    for (int64_t g = 0; g < 8; ++g, to += lanes) *to = group[g];
     return;
   }
   int taken = 0;
-  for (int width : {4, 2, 1}) {
+  for (const int width : {4, 2, 1}) {
     if ((bits & width) == 0) continue;
     const int groups = 8 / width;
-    for (int64_t first = 0; first < 8; first += groups, to += lanes) {
+    const uint32_t mask = ((1u << width) - 1) * 0x01010101u;
+    for (int first = 0; first < 8; first += groups, to += lanes) {
       uint32_t word = 0;
-      for (int g = 0; g < groups; ++g)
-        word |= four_of(codes + 4 * (first + g), taken, (1u << width) - 1) << (width * g);
+      for (int g = 0; g < groups; ++g) word |= (group[first + g] >> taken & mask) << (width * g);
       *to = word;
     }
     taken += width;
@@ -275,42 +239,56 @@ QuantizedForm::QuantizedForm(const QuantizedMatrix& matrix)
       blocks(matrix.blocks()),
       units(ceil_div(matrix.block, kQuantizedUnit)),
       bits(matrix.bits),
-      has_offset(matrix.has_offset) {}
+      has_offset(matrix.has_offset),
+      half_scales(matrix.half_scales),
+      offset_of_least(matrix.offset_of_least) {}
 
 int64_t QuantizedForm::panels() const { return ceil_div(rows, pack_width()); }
-
-int64_t QuantizedForm::block_words() const { return pack_width() * ((has_offset ? 2 : 1) + units * bits); }
+int64_t QuantizedForm::scale_step() const { return pack_width() * scale_bytes() * (has_offset ? 2 : 1); }
+int64_t QuantizedForm::scale_words() const { return round_up(blocks * scale_step(), 64) / 4; }
+int64_t QuantizedForm::block_words() const { return pack_width() * units * bits; }
+int64_t QuantizedForm::panel_words() const { return round_up(scale_words() + blocks * block_words(), 16); }
 
 void QuantizedForm::pack(const QuantizedMatrix& matrix, const int32_t* order, void* to, ThreadPool* pool) const {
   const int64_t lanes = pack_width();
-  const uint8_t half = static_cast<uint8_t>(1 << (bits - 1));
+  const auto half = static_cast<uint8_t>(zero());
+  // The scales of a row, a lane.
+  const auto pack_scales = [&](int64_t row, char* at) {
+    constexpr int64_t kPart = 128;
+    float numbers[2][kPart];
+    uint16_t halves[kPart];
+    for (int64_t first = 0; first < blocks; first += kPart) {
+      const int64_t n = std::min(kPart, blocks - first);
+      matrix.stored_scales(row * blocks + first, n, numbers[0], numbers[1]);
+      for (int k = 0; k < (has_offset ? 2 : 1); ++k) {
+        if (half_scales) convert_elements(DType::kF32, numbers[k], DType::kF16, halves, n);
+        char* place = at + first * scale_step() + k * lanes * scale_bytes();
+        for (int64_t i = 0; i < n; ++i, place += scale_step())
+          half_scales ? std::memcpy(place, halves + i, 2) : std::memcpy(place, numbers[k] + i, 4);
+      }
+    }
+  };
   const auto pack_panels = [&](int64_t begin, int64_t end, int) {
     constexpr int64_t kPart = 64 * kQuantizedUnit;
     uint8_t codes[kPart];
     LongLoop loop;
     for (int64_t panel = begin; panel < end && loop.goes_on(lanes * columns); ++panel) {
       uint32_t* base = static_cast<uint32_t*>(to) + panel * panel_words();
-      std::memset(base, 0, static_cast<size_t>(4 * panel_words()));
+      if (rows - panel * lanes < lanes) std::memset(base, 0, static_cast<size_t>(4 * panel_words()));
       for (int64_t lane = 0; lane < std::min(lanes, rows - panel * lanes); ++lane) {
         const int64_t row = panel * lanes + lane;
-        for (int64_t b = 0; b < blocks; ++b) {
-          uint32_t* at = base + b * block_words() + lane;
-          float scale = 0, offset = 0;
-          matrix.scales(row * blocks + b, 1, &scale, &offset);
-          std::memcpy(at, &scale, sizeof(float));
-          at += lanes;
-          if (has_offset) {
-            std::memcpy(at, &offset, sizeof(float));
-            at += lanes;
-          }
-          for (int64_t first = 0; first < block; first += kPart) {
-            const int64_t n = std::min(kPart, block - first);
+        pack_scales(row, reinterpret_cast<char*>(base) + lane * scale_bytes());
+        uint32_t* at = base + scale_words() + lane;
+        // Blocks of whole units follow each other without a gap.
+        const int64_t length = block % kQuantizedUnit == 0 ? columns : block;
+        for (int64_t from = 0; from < columns; from += length) {
+          for (int64_t first = from; first < from + length; first += kPart) {
+            const int64_t n = std::min(kPart, from + length - first);
             auto* signed_codes = reinterpret_cast<int8_t*>(codes);
             if (order == nullptr) {
-              matrix.codes(row * columns + b * block + first, n, signed_codes);
+              matrix.codes(row * columns + first, n, signed_codes);
             } else {
-              for (int64_t i = 0; i < n; ++i)
-                matrix.codes(row * columns + order[b * block + first + i], 1, signed_codes + i);
+              for (int64_t i = 0; i < n; ++i) matrix.codes(row * columns + order[first + i], 1, signed_codes + i);
             }
             for (int64_t i = 0; i < n; ++i) codes[i] = static_cast<uint8_t>(codes[i] + half);
             std::fill(codes + n, codes + round_up(n, kQuantizedUnit), half);
@@ -340,24 +318,34 @@ void unpack_quantized(const QuantizedForm& form, const void* packed, float* to, 
 QuantizedGemm::QuantizedGemm(int64_t m, const QuantizedForm& form, const Activation& activation, int threads,
                              Precision precision)
     : form_(form), activation_(activation), m_(m), threads_(threads) {
-  bytes_ = kHasLowPrecision && precision == Precision::kLow && has_byte_products();
+  if (kHasPackedWeights && has_byte_products())
+    digits_ = precision == Precision::kHigh ? 3 : precision == Precision::kNormal ? 2 : 1;
+  exact_ = precision == Precision::kHigh;
   while (chunk_units_ < 4 && form.units % (2 * chunk_units_) == 0) chunk_units_ *= 2;
   // Where there are panels enough for all threads.
   for (const int width : {2, 4})
     if (m > kFewUnpacked && form.panels() >= width * threads) width_ = width;
 }
 
+int64_t QuantizedGemm::row_bytes() const {
+  return (form_.has_offset ? round_up(4 * form_.blocks, 64) : 0) +
+         (form_.block % kQuantizedUnit == 0 ? 0 : 4 * padded_columns());
+}
+
 int64_t QuantizedGemm::workspace_bytes() const {
-  const int64_t sums = form_.has_offset ? round_up(4 * m_ * form_.blocks, 64) : 0;
-  if (bytes_) return sums + round_up(m_ * padded_columns(), 64) + 2 * round_up(4 * m_ * chunks(), 64);
-  if (m_ == 1) return sums + (form_.block % kQuantizedUnit == 0 ? 0 : 4 * padded_columns());
+  if (digits_ > 0) {
+    const int64_t rows = m_ + kByteLines, lines = m_ * digits_ + kByteLines;
+    return round_up(row_bytes(), 64) + round_up(4 * rows * form_.blocks, 64) + lines * line_bytes() +
+           round_up(4 * rows * chunks(), 64) + round_up(4 * lines * chunks(), 64) + m_;
+  }
+  if (m_ == 1) return row_bytes();
   return threads_ * 4 * width_ * (kUnpackedColumns + kQuantizedUnit) * pack_width() +
          (copies_rows() ? 4 * m_ * spread_row() : 0);
 }
 
 void QuantizedGemm::run(const GemmCall& call) const {
   if (m_ == 0 || form_.rows == 0) return;
-  if (bytes_) return run_bytes(call);
+  if (digits_ > 0) return run_bytes(call);
   m_ == 1 ? run_row(call) : run_panels(call);
 }
 
@@ -483,75 +471,71 @@ void QuantizedGemm::run_panels(const GemmCall& call) const {
   call.pool->parallel_for(groups, 1, run_groups);
 }
 
-// A row of A in bytes. A chunk that holds an infinity or NaN makes the results NaN.
-void QuantizedGemm::round_row(const float* from, int8_t* codes, float* scale, int32_t* start, float* sums) const {
-  constexpr int64_t kMost = 4 * kQuantizedUnit;
-  const int64_t length = chunk_units_ * kQuantizedUnit, half = int64_t{1} << (form_.bits - 1);
-  float padded[kMost];
-  for (int64_t b = 0; b < form_.blocks; ++b, from += form_.block) {
-    float block_sum = 0;
-    for (int64_t at = 0; at < form_.padded_block(); at += length, codes += length, ++scale, ++start) {
-      const float* x = from + at;
-      if (at + length > form_.block) {
-        const int64_t there = std::max<int64_t>(0, form_.block - at);
-        std::copy(x, x + there, padded);
-        std::fill(padded + there, padded + length, 0.0f);
-        x = padded;
-      }
-      float largest = 0, sum = 0;
-      HWY_DYNAMIC_DISPATCH(quantized_measure)(x, length, &largest, &sum);
-      block_sum += sum;
-      const bool finite = std::isfinite(largest) && std::isfinite(sum);
-      *scale = finite ? largest / 127.0f : std::numeric_limits<float>::quiet_NaN();
-      const float factor = largest > 0 && finite ? 127.0f / largest : 0.0f;
-      const bool fits = std::isfinite(factor);
-      const int32_t total = HWY_DYNAMIC_DISPATCH(quantized_round)(x, length, fits ? factor : 0.0f, codes);
-      // It wraps where NaN has become any integer.
-      *start = static_cast<int32_t>(0u - static_cast<uint32_t>(half) * static_cast<uint32_t>(total));
-    }
-    if (form_.has_offset) *sums++ = block_sum;
-  }
-}
-
 void QuantizedGemm::run_bytes(const GemmCall& call) const {
-  char* space = static_cast<char*>(call.workspace);
+  char* space = static_cast<char*>(call.workspace) + round_up(row_bytes(), 64);
   const auto take = [&](int64_t bytes) {
     char* at = space;
     space += round_up(bytes, 64);
     return at;
   };
-  float* sums = form_.has_offset ? reinterpret_cast<float*>(take(4 * m_ * form_.blocks)) : nullptr;
-  auto* codes = reinterpret_cast<int8_t*>(take(m_ * padded_columns()));
-  auto* scale = reinterpret_cast<float*>(take(4 * m_ * chunks()));
-  auto* start = reinterpret_cast<int32_t*>(take(4 * m_ * chunks()));
+  const int64_t rows = m_ + kByteLines, lines = m_ * digits_ + kByteLines;
+  ByteCall bytes;
+  bytes.form = &form_;
+  bytes.packed = reinterpret_cast<const uint32_t*>(call.packed_b);
+  ByteRows& a = bytes.a;
+  a.rows = m_;
+  a.digits = digits_;
+  a.stride = line_bytes();
+  a.chunks = chunks();
+  a.chunk_units = chunk_units_;
+  a.sums = reinterpret_cast<float*>(take(4 * rows * form_.blocks));
+  a.codes = reinterpret_cast<int8_t*>(take(lines * a.stride));
+  a.scale = reinterpret_cast<float*>(take(4 * rows * a.chunks));
+  a.start = reinterpret_cast<int32_t*>(take(4 * lines * a.chunks));
+  auto* rounded = reinterpret_cast<bool*>(space);
   const auto round_rows = [&](int64_t begin, int64_t end, int) {
-    for (int64_t r = begin; r < end; ++r)
-      round_row(call.a + r * call.lda, codes + r * padded_columns(), scale + r * chunks(), start + r * chunks(),
-                sums == nullptr ? nullptr : sums + r * form_.blocks);
+    for (int64_t r = begin; r < end; ++r) rounded[r] = round_quantized_row(form_, call.a + r * call.lda, r, a);
   };
   if (call.pool == nullptr || m_ == 1) {
     round_rows(0, m_, 0);
   } else {
     call.pool->parallel_for(m_, std::max<int64_t>(1, 16384 / form_.columns), round_rows);
   }
-  ByteCall bytes;
-  bytes.form = &form_;
-  bytes.packed = reinterpret_cast<const uint32_t*>(call.packed_b);
-  bytes.a = {codes, scale, start, sums, m_, chunks(), chunk_units_};
   bytes.bias = call.bias;
   bytes.start = call.start;
   bytes.c = call.c;
   bytes.ldc = call.ldc;
   bytes.low = activation_.low;
   bytes.high = activation_.high;
+  // Rows that follow each other; what no bytes stand for is computed in floats.
+  for (int64_t first = 0, end = 0; first < m_; first = end) {
+    end = first + 1;
+    if (exact_ && !rounded[first]) {
+      run_row(call.from_row(first));
+      continue;
+    }
+    while (end < m_ && (!exact_ || rounded[end])) ++end;
+    multiply_bytes(bytes, first, end, call.pool);
+  }
+}
+
+void QuantizedGemm::multiply_bytes(ByteCall bytes, int64_t first, int64_t end, ThreadPool* pool) const {
+  ByteRows& a = bytes.a;
+  a.rows = end - first;
+  a.codes += first * a.digits * a.stride;
+  a.scale += first * a.chunks;
+  a.start += first * a.digits * a.chunks;
+  a.sums += first * form_.blocks;
+  bytes.c += first * bytes.ldc;
+  if (bytes.start != nullptr) bytes.start += first * bytes.ldc;
   const int64_t pack = pack_width(), panels = form_.panels();
-  const auto multiply = [&](int64_t begin, int64_t end, int) {
-    multiply_quantized_bytes(bytes, begin, end);
+  const auto multiply = [&](int64_t from, int64_t to, int) {
+    multiply_quantized_bytes(bytes, from, to);
     if (activation_.is_clamp()) return;
-    activate(activation_, call.c + begin * pack, m_, call.ldc, std::min(form_.rows, end * pack) - begin * pack);
+    activate(activation_, bytes.c + from * pack, a.rows, bytes.ldc, std::min(form_.rows, to * pack) - from * pack);
   };
-  if (call.pool == nullptr || m_ * form_.rows * form_.columns < kSerialWeights) return multiply(0, panels, 0);
-  call.pool->parallel_for(panels, std::max<int64_t>(1, ceil_div(panels, 8 * threads_)), multiply);
+  if (pool == nullptr || a.rows * form_.rows * form_.columns < kSerialWeights) return multiply(0, panels, 0);
+  pool->parallel_for(panels, std::max<int64_t>(1, ceil_div(panels, 8 * threads_)), multiply);
 }
 
 }  // namespace minnow

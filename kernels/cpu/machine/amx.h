@@ -20,14 +20,20 @@ bool request_amx(AmxNumbers numbers);
 
 #if HWY_ARCH_X86_64
 struct AmxTiles {
-  // Between these two, this thread has all tiles at their full size. Holding them makes switching threads slower.
-  static void begin() {
+  AmxTiles() = default;
+  explicit AmxTiles(int) {}  // see EmulatedTiles
+  // Between these two, this thread has all tiles at their full size; with a smaller `depth`, tiles 4 and 5 have that
+  // many bytes in a row, and 6 and 7 a quarter as many rows. Holding them makes switching threads slower.
+  static void begin() { begin(kAmxBytes); }
+  static void begin(int depth) {
     struct alignas(64) {
       uint8_t palette = 1, start_row = 0, reserved[14] = {};
       uint16_t bytes[16] = {};
       uint8_t rows[16] = {};
     } config;
     for (int i = 0; i < 8; ++i) config.bytes[i] = kAmxBytes, config.rows[i] = kAmxRows;
+    config.bytes[4] = config.bytes[5] = static_cast<uint16_t>(depth);
+    config.rows[6] = config.rows[7] = static_cast<uint8_t>(depth / 4);
     asm volatile("ldtilecfg %0" ::"m"(config));
   }
   static void end() { asm volatile("tilerelease" ::: "memory"); }
@@ -54,12 +60,19 @@ struct AmxTiles {
   void add_byte_product() {
     asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kLeft), "i"(kRight));
   }
+  // The same, both signed.
+  template <int kSums, int kLeft, int kRight>
+  void add_signed_product() {
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kLeft), "i"(kRight));
+  }
 };
 #endif
 
 class EmulatedTiles {
  public:
+  explicit EmulatedTiles(int depth = kAmxBytes) : depth_(depth) {}
   static void begin() {}
+  static void begin(int) {}
   static void end() {}
 
   template <int kTile>
@@ -68,8 +81,10 @@ class EmulatedTiles {
   }
   template <int kTile>
   void load(const void* from, int64_t stride) {
-    for (int r = 0; r < kAmxRows; ++r)
-      std::memcpy(tiles_[kTile][r], static_cast<const char*>(from) + r * stride, kAmxBytes);
+    zero<kTile>();
+    const int rows = kTile >= 6 ? depth_ / 4 : kAmxRows, bytes = kTile == 4 || kTile == 5 ? depth_ : kAmxBytes;
+    for (int r = 0; r < rows; ++r)
+      std::memcpy(tiles_[kTile][r], static_cast<const char*>(from) + r * stride, static_cast<size_t>(bytes));
   }
   template <int kTile>
   void store(void* to, int64_t stride) {
@@ -81,7 +96,11 @@ class EmulatedTiles {
   }
   template <int kSums, int kLeft, int kRight>
   void add_byte_product() {
-    add_byte_product(tiles_[kSums], tiles_[kLeft], tiles_[kRight]);
+    add_byte_product<uint8_t>(tiles_[kSums], tiles_[kLeft], tiles_[kRight]);
+  }
+  template <int kSums, int kLeft, int kRight>
+  void add_signed_product() {
+    add_byte_product<int8_t>(tiles_[kSums], tiles_[kLeft], tiles_[kRight]);
   }
 
  private:
@@ -117,16 +136,18 @@ class EmulatedTiles {
     }
   }
 
+  template <typename Right>
   [[gnu::noinline]] static void add_byte_product(Rows& sums, const Rows& left, const Rows& right) {
     for (int m = 0; m < kAmxRows; ++m)
       for (int k = 0; k < kAmxRows; ++k)
         for (int n = 0; n < 16; ++n)
           for (int shift = 0; shift < 32; shift += 8)
             sums[m][n] += static_cast<uint32_t>(static_cast<int8_t>(left[m][k] >> shift) *
-                                                static_cast<int32_t>(right[k][n] >> shift & 0xff));
+                                                static_cast<Right>(right[k][n] >> shift));
   }
 
   Rows tiles_[8];
+  int depth_;
 };
 
 }  // namespace minnow

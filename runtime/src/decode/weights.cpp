@@ -37,7 +37,8 @@ struct Alpha {
   int least = -128;  // see read()
   float extra = 1;   // multiplies all
 
-  void read(int64_t first, int64_t count, float* scale, float* bias) const {
+  // `stored`: the first number of a pair as it is; else what the quantized value 0 stands for.
+  void read(int64_t first, int64_t count, float* scale, float* bias, bool stored = false) const {
     constexpr int64_t kPart = 256;
     const int64_t each = asymmetric ? 2 : 1;
     for (int64_t at = 0; at < count; at += kPart) {
@@ -56,7 +57,8 @@ struct Alpha {
         bias[at + r] = 0;
         // The first number of a pair belongs to the smallest quantized value where that is negative, otherwise to 0.
         if (asymmetric)
-          bias[at + r] = least < 0 ? numbers[2 * r] - static_cast<float>(least) * numbers[2 * r + 1] : numbers[2 * r];
+          bias[at + r] =
+              least < 0 && !stored ? numbers[2 * r] - static_cast<float>(least) * numbers[2 * r + 1] : numbers[2 * r];
       }
     }
   }
@@ -106,6 +108,8 @@ class StreamMatrix final : public QuantizedMatrix {
     // A table of other numbers than those that the bits stand for holds any of 8 bits.
     for (int i = 0; i < 1 << index_bits; ++i)
       if (bits < 2 || table_[i] != i - (1 << (index_bits - 1))) bits = 8;
+    offset_of_least = has_offset && alpha.least == -(1 << (bits - 1));
+    half_scales = alpha.half && alpha.extra == 1 && (!has_offset || offset_of_least || alpha.least >= 0);
     for (int i = 0; i < 256; ++i) {
       high_[i] = table_[i >> 4 & 15];
       low_[i] = table_[i & 15];
@@ -128,8 +132,8 @@ class StreamMatrix final : public QuantizedMatrix {
     BitReader reader(indices_, index_bits_, first);
     for (int64_t i = 0; i < count; ++i) to[i] = table_[reader.next()];
   }
-  void scales(int64_t first, int64_t count, float* scale, float* offset) const override {
-    alpha_.read(first, count, scale, offset);
+  void stored_scales(int64_t first, int64_t count, float* scale, float* offset) const override {
+    alpha_.read(first, count, scale, offset, offset_of_least);
   }
 
  private:
