@@ -147,6 +147,7 @@ def passes() -> str:
 def options() -> str:
     """Every option: its name in Python, its flag, and what it means."""
     from minnow.options.convert import BisectOptions, ConvertOptions
+    from minnow.options.generate import BenchLanguageCommand, PerplexityCommand, RunLanguageCommand, ServeCommand
     from minnow.options.option import Options, choices, flags, plain_type, said, section
     from minnow.options.report import ReportCommand
     from minnow.options.run import BenchmarkCommand, RunCommand, RunOptions
@@ -163,8 +164,8 @@ def options() -> str:
     header = ["in Python", "flag", "type", "default", "meaning"]
     seen: set[tuple[str, str]] = set()
     about = (
-        "The arguments of `minnow.convert`, `check`, `verify`, `load` and `Model.session`, and the flags of "
-        "`mnnconvert`; [the command line](cli.md) says which command has which. "
+        "The arguments of `minnow.convert`, `check`, `verify`, `load`, `Model.session`, `llm.load` and `LLM.generate`, "
+        "and the flags of `mnnconvert`; [the command line](cli.md) says which command has which. "
         "Where no default is shown it is None, or nothing."
     )
     titles = {
@@ -174,6 +175,10 @@ def options() -> str:
         RunCommand: " (`run`)",
         BenchmarkCommand: " (`benchmark`)",
         ReportCommand: " (`report`)",
+        RunLanguageCommand: " (`llm`)",
+        BenchLanguageCommand: " (`llm bench`)",
+        PerplexityCommand: " (`llm perplexity`)",
+        ServeCommand: " (`llm serve`)",
         CiCommand: " (`ci`)",
         FleetCommand: " (`fleet`)",
         DiffCommand: " (`diff`)",
@@ -317,6 +322,7 @@ def support() -> str:
         ["types", "f64, f32, f16, bf16, float8, float4; integers of 2 to 64 bits, bool"],
         ["engine", "CPU, multi-threaded: AVX-512, AVX2 or SSE4, chosen at run time; NEON on Arm"],
         ["", "GPUs: CUDA, Vulkan and OpenCL, alone or together with the CPU"],
+        ["language models", "chat, server with OpenAI's paths, continuous batching, guessed tokens, perplexity"],
     ]
     return _table(["what", "supported"], rows)
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
 import io
 import json
 import os
-import pkgutil
 import sys
 import traceback
 from itertools import pairwise
@@ -19,6 +17,7 @@ import click
 import minnow
 from minnow.cli import _log
 from minnow.cli._exit import brief
+from minnow.cli._group import ModuleGroup
 from minnow.cli._terminal import show
 from minnow.schema.collector import SeldomCollected
 from minnow.schema.errors import InternalError, MinnowError, ModelError, UsageError, WriteError
@@ -32,19 +31,8 @@ COMPLETE = "_MNNCONVERT_COMPLETE"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
-class Commands(click.Group):
-    """Finds commands by file name, and imports them on first use."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        import minnow.cli as package
-
-        return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_"))
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in self.list_commands(ctx):
-            return None
-        command = importlib.import_module(f"minnow.cli.{name}").command
-        return command if isinstance(command, click.Command) else None
+class Commands(ModuleGroup):
+    """All commands. `convert` may be left out."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -51,7 +52,8 @@ class LLM:
         options: BatchOptions = BatchOptions(),
     ) -> None:
         self.description, self.tokenizer = description, tokenizer
-        self._model, self._sampler, self._template, self._draft = model, sampler, template, draft
+        self.model, self._sampler, self._template, self._draft = model, sampler, template, draft
+        self._rendering = threading.Lock()
         self.batch = Batch(
             model,
             context=description.context,
@@ -60,6 +62,11 @@ class LLM:
             queue=options.queue,
             cached=options.cached_tokens or CONTEXTS * description.context,
         )
+
+    @property
+    def has_template(self) -> bool:
+        """Whether the model has a chat template."""
+        return self._template is not None
 
     @takes(AnswerOptions, 2)
     def generate(self, prompt: Prompt, options: AnswerOptions) -> Generation:
@@ -140,11 +147,12 @@ class LLM:
         text = self.apply_chat_template(parts, **template)
         return self.encode(text, template=True)
 
-    def encode(self, text: str, *, template: bool = False) -> list[int]:
+    def encode(self, text: str, *, template: bool = False, parse: bool = True) -> list[int]:
         """The tokens of a text, with the one that begins a text where the model wants it.
 
         Args:
             template: the chat template has made it, with all marks.
+            parse: texts of special tokens in it are these tokens.
 
         Raises:
             UsageError: the text has halves of surrogate pairs, which are no characters.
@@ -153,7 +161,7 @@ class LLM:
             text.encode()
         except UnicodeEncodeError as e:
             raise UsageError("the text is no Unicode", why=f"half of a surrogate pair at {e.start}") from None
-        tokens = list(self.tokenizer.encode(text, special=not template))
+        tokens = list(self.tokenizer.encode(text, special=not template, parse=parse))
         bos = self.description.bos
         if self.description.add_bos and not template and bos is not None and tokens[:1] != [bos]:
             tokens.insert(0, bos)
@@ -172,7 +180,8 @@ class LLM:
         if self._template is None:
             hint = "give a text to continue"
             raise UsageError("the model has no chat template", where=self.description.name, hint=hint)
-        return self._template(messages, **{"add_generation_prompt": True, **variables})
+        with self._rendering:  # a template counts what it does
+            return self._template(messages, **{"add_generation_prompt": True, **variables})
 
     def embed(self, texts: str | Sequence[str]) -> Array:
         """Vectors of texts, float32 [texts, size].
@@ -181,7 +190,7 @@ class LLM:
             UsageError: the model is none for embeddings, or a text is too long.
         """
         self._check_kind("embed")
-        found: Array = self._model.embed(self._rows([texts] if isinstance(texts, str) else texts))
+        found: Array = self.model.embed(self._rows([texts] if isinstance(texts, str) else texts))
         return found
 
     def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -191,7 +200,7 @@ class LLM:
             UsageError: the model is none for ranking, or a text is too long.
         """
         self._check_kind("rerank")
-        return [float(score) for score in self._model.score([self._pair(query, text) for text in texts])]
+        return [float(score) for score in self.model.score([self._pair(query, text) for text in texts])]
 
     def close(self) -> None:
         """Ends all answers."""

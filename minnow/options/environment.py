@@ -51,6 +51,7 @@ VARIABLES = (
         "folders with `libcublasLt.so`, separated by colons, where the system does not find it; it is optional: a "
         "session tries it beside Minnow's own kernels",
     ),
+    Variable("MINNOW_API_KEY", "the key of `mnnconvert llm serve`, where the command line has none"),
     Variable("MINNOW_DEBUG=1", "show the Python traceback of an error on the command line"),
     Variable("NO_COLOR", "any value: no colors"),
     Variable(

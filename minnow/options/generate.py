@@ -84,8 +84,13 @@ class RunLanguageCommand(LanguageOptions, AnswerOptions):
 
     SECTION: ClassVar[str] = "Prompt"
 
-    prompt: str = option("", "The question, or with --raw the text to continue.", flags=("-p", "--prompt"))
-    system: str = option("", "The system message.")
+    prompt: str | None = option(
+        None,
+        "The question, or with --raw the text to continue; by default what is on standard input.",
+        flags=("-p", "--prompt"),
+        metavar="TEXT",
+    )
+    system: str = option("", "The system message.", metavar="TEXT")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -94,7 +99,7 @@ class ChatCommand(LanguageOptions, AnswerOptions):
 
     SECTION: ClassVar[str] = "Prompt"
 
-    system: str = option("", "The system message.")
+    system: str = option("", "The system message.", metavar="TEXT")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -144,8 +149,8 @@ class ServerOptions(Options):
     api_key: str = option(
         "", "Only requests with this key are answered; by default the value of MINNOW_API_KEY.", metavar="KEY"
     )
-    model_name: str = option("", "What the model is called; by default the name of its folder.", metavar="NAME")
-    max_body: int = option(4 << 20, "The largest body of a request.", least=1, unit=1 << 20, metavar="MIB")
+    model_name: str = option("", "What the model is called; by default as its description says.", metavar="NAME")
+    max_body: int = option(4 << 20, "The largest body of a request, in bytes.", least=1, metavar="BYTES")
     max_answer: int | None = option(None, "The most tokens of an answer, whatever a request asks for.", least=1)
     max_choices: int = option(16, "The most answers to one request (`n`).", least=1)
 

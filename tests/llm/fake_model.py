@@ -58,7 +58,7 @@ class FakeModel:
         if self.fails is not None:
             error, self.fails = self.fails, None
             raise error
-        self.work.append([(len(tokens), wanted) for tokens, _, wanted in work])
+        self.work = [*self.work[-1000:], [(len(tokens), wanted) for tokens, _, wanted in work]]
         rows = []
         for tokens, sequence, wanted in work:
             assert tokens
@@ -72,6 +72,8 @@ class FakeModel:
     def logits(self, tokens: Sequence[int]) -> Array:
         key = (self.seed, *tokens[-2:], sum(tokens) % 7)
         if key not in self._known:
+            if len(self._known) > 2000:
+                self._known.clear()
             out = np.random.default_rng(key).normal(0, 2, self.vocabulary)
             out[(tokens[-1] + 1) % self.vocabulary] += self.repeats
             self._known[key] = out.astype(np.float32)

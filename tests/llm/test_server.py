@@ -295,7 +295,7 @@ def test_other_names_of_this_machine_are_refused(url: str, host: str) -> None:
 
 def test_a_full_queue_is_told() -> None:
     llm = fake_llm(sequences=1, queue=1)
-    llm._model.gate = threading.Event()
+    llm.model.gate = threading.Event()
     with served(llm) as url:
         body = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 2}
         threads = [threading.Thread(target=http.post, args=(url + CHAT,), kwargs={"json": body, "timeout": 60})]
@@ -308,7 +308,7 @@ def test_a_full_queue_is_told() -> None:
         answer = http.post(url + CHAT, json=body)
         assert (answer.status_code, answer.json()["error"]["type"]) == (429, "rate_limit_error")
         assert answer.headers["retry-after"] == "1"
-        llm._model.gate.set()
+        llm.model.gate.set()
         for thread in threads:
             thread.join()
 
@@ -349,11 +349,11 @@ def test_answers_together_are_those_alone(llm: LLM, url: str) -> None:
 
 
 def test_an_error_of_the_model_is_an_error_of_the_answer(llm: LLM, url: str) -> None:
-    llm._model.fails = RuntimeError("broken")
+    llm.model.fails = RuntimeError("broken")
     answer = http.post(url + CHAT, json={"messages": say("a")})
     assert (answer.status_code, answer.json()["error"]["type"]) == (500, "server_error")
     assert "broken" not in answer.text
-    llm._model.fails = MemoryError()
+    llm.model.fails = MemoryError()
     with http.stream("POST", url + CHAT, json={"messages": say("a"), "stream": True}) as answer:
         events = [json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: ")]
     assert events[-1]["error"]["code"] == "out_of_memory"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import atexit
+import functools
 import inspect
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -18,13 +21,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import minnow
+import minnow.llm
 from minnow.bisection import bisect
 from minnow.cli._app import app, run
 from minnow.cli._flag import Flag, taken
 from minnow.cli._log import flags as of_the_log
 from minnow.cli._option import FORMAT, QUIET, STATS
 from minnow.converter.inputs.given import Given
+from minnow.llm.description import DESCRIPTION, Description
+from minnow.llm.llm import LLM
 from minnow.options.convert import BisectOptions, ConvertOptions, JsonCommand, WrittenOptions
+from minnow.options.generate import (
+    AnswerOptions,
+    BenchLanguageCommand,
+    ChatCommand,
+    LanguageOptions,
+    PerplexityCommand,
+    RunLanguageCommand,
+    ServeCommand,
+)
 from minnow.options.optimize import Int64, Target
 from minnow.options.option import Options, choices, flags, is_names, plain_type, said
 from minnow.options.quantize import QuantizeOptions
@@ -48,6 +63,8 @@ FUNCTIONS: dict[Any, type[Options]] = {
     minnow.quantize: QuantizeOptions,
     minnow.Model.session: RunOptions,
     bisect: BisectOptions,
+    minnow.llm.load: LanguageOptions,
+    LLM.generate: AnswerOptions,
 }
 COMMANDS: dict[str, type[Options]] = {
     "benchmark": BenchmarkCommand,
@@ -59,6 +76,11 @@ COMMANDS: dict[str, type[Options]] = {
     "fleet": FleetCommand,
     "inspect": InspectCommand,
     "json": JsonCommand,
+    "llm bench": BenchLanguageCommand,
+    "llm chat": ChatCommand,
+    "llm perplexity": PerplexityCommand,
+    "llm run": RunLanguageCommand,
+    "llm serve": ServeCommand,
     "optimize": WrittenOptions,
     "quantize": QuantizeOptions,
     "report": ReportCommand,
@@ -193,10 +215,21 @@ def options_of(draw: st.DrawFn, kind: type[Options]) -> Options:
         return kind()
 
 
+@functools.cache
+def language_model() -> str:
+    """A folder with the description of a language model, which the commands for these look at first."""
+    sizes = {"vocab_size": 8, "hidden_size": 8, "layers": 1, "heads": 1, "kv_heads": 1, "head_size": 8, "context": 8}
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    Path(folder.name, DESCRIPTION).write_text(Description("llama", "small", **sizes).text())
+    return folder.name
+
+
 def parsed(name: str, arguments: list[str]) -> Options:
     """The options that a command gets from its words."""
     command = COMMAND_OF[name]
-    models = [str(DIGITS) for p in command.params if isinstance(p, click.Argument) and p.required]
+    model = language_model() if name.startswith("llm ") else str(DIGITS)
+    models = [model for p in command.params if isinstance(p, click.Argument) and p.required]
     context = command.make_context(name, [*models, *arguments])
     return taken(COMMANDS[name], dict(context.params))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -30,13 +31,11 @@ def serve(llm: LLM, options: ServerOptions, started: Callable[[str], None] = lam
         UsageError: the address cannot be used, or a package is not installed.
         KeyboardInterrupt: it was interrupted.
     """
-    try:
-        import uvicorn
+    check_packages()
+    import uvicorn
 
-        from minnow.llm.server.app import Server
-    except ModuleNotFoundError as e:
-        name = e.name or "starlette"
-        raise UsageError(f"the server needs the package {name}", hint=install(name)) from None
+    from minnow.llm.server.app import Server
+
     listening = _listening(options.host, options.port)
     host = f"[{options.host}]" if ":" in options.host else options.host
     server = Server(llm, options)
@@ -53,6 +52,13 @@ def serve(llm: LLM, options: ServerOptions, started: Callable[[str], None] = lam
         uvicorn.Server(config).run(sockets=[listening])
     finally:
         server.close()
+
+
+def check_packages() -> None:
+    """Raises UsageError if a package that the server needs is not installed."""
+    for name in ("starlette", "uvicorn", "prometheus_client"):
+        if importlib.util.find_spec(name) is None:
+            raise UsageError(f"the server needs the package {name}", hint=install(name))
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minnow.llm.batch import QueueFullError
-from minnow.schema.errors import MinnowError, ModelError, UnsupportedError, UsageError
+from minnow.schema.errors import FormatError, MinnowError, ModelError, UnsupportedError, UsageError
 
 
 class RequestError(Exception):
@@ -49,7 +49,7 @@ def answer_to(error: BaseException) -> RequestError:
     if isinstance(error, QueueFullError):
         text = f"{error.message}: {error.hint}"
         return RequestError(429, text, "rate_limit_error", "queue_full", headers={"Retry-After": "1"})
-    if isinstance(error, (UsageError, UnsupportedError)):
+    if isinstance(error, (UsageError, UnsupportedError, FormatError)):  # the last one: a chat template fails
         too_long = "too long" in error.message
         text = "; ".join(filter(None, (error.message, error.why, error.hint)))
         return RequestError(400, text, code="context_length_exceeded" if too_long else "invalid_value")

@@ -1,0 +1,67 @@
+"""Loads a language model: a folder with its description, its tokenizer and its step graph."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from minnow.llm.description import Description
+from minnow.llm.llm import CONTEXTS, LLM
+from minnow.llm.model import LanguageModel
+from minnow.llm.sampler import Sampler
+from minnow.llm.speculative import Draft, ModelDraft, NgramDraft, check_same_vocabulary
+from minnow.llm.template import ChatTemplate
+from minnow.llm.tokenizer import Tokenizer
+from minnow.options.generate import AnswerOptions, LanguageOptions
+from minnow.schema.errors import UsageError
+
+
+def loaded(folder: str | os.PathLike[str], options: LanguageOptions) -> LLM:
+    """The language model of a folder. The arguments and errors are those of `minnow.llm.load`."""
+    path = Path(folder)
+    description = Description.read(path)
+    tokenizer = Tokenizer.from_file(path)
+    model = _model(path, description, options)
+
+    def sampler(answer: AnswerOptions, prompt: Sequence[int]) -> Any:
+        made = Sampler(answer, tokenizer=tokenizer, description=description)
+        made.prime(prompt)
+        return made
+
+    return LLM(
+        description, model, tokenizer, sampler, _template(description, tokenizer), _draft(tokenizer, options), options
+    )
+
+
+def _template(description: Description, tokenizer: Tokenizer) -> Callable[..., str] | None:
+    """Makes prompts of messages; None if the model has no chat template."""
+    if description.chat_template is None:
+        return None
+    marks = {"bos_token": description.bos, "eos_token": next(iter(description.eos), None)}
+    texts = {name: tokenizer.token(id) or "" for name, id in marks.items() if id is not None}
+    return ChatTemplate(description.chat_template, **texts).render
+
+
+def _model(path: Path, description: Description, options: LanguageOptions) -> LanguageModel:
+    """The model, whose cache has room for what the batch admits."""
+    tokens = (options.cached_tokens or CONTEXTS * description.context) + options.sequences * description.block
+    names = ("threads", "device", "precision", "cache")
+    given = {name: getattr(options, name) for name in names}
+    return LanguageModel.load(path, description, cached_tokens=tokens, **given)
+
+
+def _draft(tokenizer: Tokenizer, options: LanguageOptions) -> Draft | None:
+    """What guesses tokens, if anything."""
+    size = {} if options.draft_tokens is None else {"tokens": options.draft_tokens}
+    if options.draft is None:
+        if size:
+            raise UsageError("draft_tokens needs draft", hint="give draft='ngram', or the folder of a smaller model")
+        return None
+    if str(options.draft) == "ngram":
+        return NgramDraft(**size)
+    path = Path(options.draft)
+    description = Description.read(path)
+    check_same_vocabulary(tokenizer, Tokenizer.from_file(path))
+    return ModelDraft(_model(path, description, options), **size)
