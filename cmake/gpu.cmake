@@ -51,7 +51,8 @@ endfunction()
 
 # What all of them have: the portable kernels, the backend, and the parts of the engine that these use.
 file(GLOB gpu_sources CONFIGURE_DEPENDS kernels/gpu/*.cpp kernels/gpu/*/*.cpp)
-list(APPEND gpu_sources runtime/src/gpu/backend.cpp runtime/src/gpu/tuner.cpp runtime/src/model/buffer.cpp)
+list(APPEND gpu_sources runtime/src/gpu/backend.cpp runtime/src/gpu/tuner.cpp runtime/src/gpu/weight_memory.cpp
+  runtime/src/model/buffer.cpp)
 foreach(core activation attention gate_function infer interrupt kernel_table movement op_spec packed region resize_axis
     status tensor thread_pool window worker_placement)
   list(APPEND gpu_sources kernels/core/${core}.cpp)

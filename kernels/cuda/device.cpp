@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "kernels/cuda/block_pool.h"
 #include "kernels/cuda/convert.h"
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/layout.h"
@@ -17,7 +18,7 @@ extern const void* const kTextKernels[];  // made by the build
 
 namespace {
 
-constexpr uint64_t kKeptBytes = 256 << 20;
+constexpr int64_t kKeptBytes = 256 << 20;  // of results that are free again, for the next ones
 constexpr int64_t kMostElements = int64_t{1} << 30;
 
 class DeviceMemory final : public Memory {
@@ -34,19 +35,17 @@ class DeviceMemory final : public Memory {
   int index_;
 };
 
-// From the pool of the device, in the order of its default stream.
+// A piece of a pool.
 class ResultMemory final : public Memory {
  public:
-  ResultMemory(int index, void* data, int64_t bytes) : index_(index) {
-    data_ = static_cast<char*>(data);
+  ResultMemory(BlockPool& pool, char* data, int64_t bytes) : pool_(pool) {
+    data_ = data;
     bytes_ = bytes;
   }
-  ~ResultMemory() override {
-    if (use_device(index_).ok()) cudaFreeAsync(data_, cudaStreamLegacy);
-  }
+  ~ResultMemory() override { pool_.give_back(data_, bytes_); }
 
  private:
-  int index_;
+  BlockPool& pool_;
 };
 
 // Between layouts, of elements of one type.
@@ -119,14 +118,21 @@ class CudaDevice final : public gpu::Device {
   const Machine& machine() const { return machine_; }
 
  private:
+  Status malloc(int64_t bytes, char** out) const;
+
   int index_;
   std::string name_, driver_;
   bool overlap_ = false;
-  bool has_pool_ = false;  // from which memory of results comes, in the order of a stream
   Machine machine_;
   gpu::Limits limits_;
   gpu::Speed speed_;
   cudaStream_t uploads_ = nullptr;
+  // A piece that its user gives back is given to the next one at once: both use it in the order of the default stream.
+  BlockPool results_{[this](int64_t bytes, char** out) { return malloc(bytes, out); },
+                     [this](char* block) {
+                       if (use_device(index_).ok()) cudaFree(block);
+                     },
+                     kKeptBytes};
   std::mutex mutex_;  // of the programs
   std::map<std::string, std::unique_ptr<TextProgram>> programs_;
 };
@@ -158,12 +164,6 @@ Status CudaDevice::open() {
     int value = 0;
     return cudaDeviceGetAttribute(&value, what, index_) == cudaSuccess && value > 0 ? value : otherwise;
   };
-  // What is freed stays with the process: the next run takes it.
-  cudaMemPool_t pool = nullptr;
-  uint64_t kept = kKeptBytes;
-  has_pool_ = attribute(cudaDevAttrMemoryPoolsSupported, 0) != 0 &&
-              cudaDeviceGetDefaultMemPool(&pool, index_) == cudaSuccess &&
-              cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept) == cudaSuccess;
   limits_.shared_bytes = static_cast<int64_t>(properties.sharedMemPerBlock);
   for (int i = 0; i < 3; ++i) limits_.groups[i] = properties.maxGridSize[i];
   // 128 lanes a multiprocessor; twice the bits of the bus per clock of the memory. What is reached is less.
@@ -197,24 +197,30 @@ Status CudaDevice::program(const char* text, std::initializer_list<gpu::Constant
   return ok();
 }
 
-Status CudaDevice::allocate(int64_t bytes, std::unique_ptr<Memory>* out) {
+Status CudaDevice::malloc(int64_t bytes, char** out) const {
   MINNOW_RETURN_IF_ERROR(use_device(index_));
   void* data = nullptr;
   const cudaError_t error = cudaMalloc(&data, static_cast<size_t>(std::max<int64_t>(bytes, 64)));
-  if (error != cudaSuccess)
-    return check(error, ("to allocate " + std::to_string(bytes) + " bytes on " + name_).c_str());
+  *out = static_cast<char*>(data);
+  return check(error, ("to allocate " + std::to_string(bytes) + " bytes on " + name_).c_str());
+}
+
+Status CudaDevice::allocate(int64_t bytes, std::unique_ptr<Memory>* out) {
+  char* data = nullptr;
+  Status status = malloc(bytes, &data);
+  if (!status.ok()) {
+    results_.drop_unused();
+    status = malloc(bytes, &data);
+  }
+  MINNOW_RETURN_IF_ERROR(status);
   *out = std::make_unique<DeviceMemory>(index_, data, bytes);
   return ok();
 }
 
 Status CudaDevice::allocate_result(int64_t bytes, std::unique_ptr<Memory>* out) {
-  if (!has_pool_) return allocate(bytes, out);
-  MINNOW_RETURN_IF_ERROR(use_device(index_));
-  void* data = nullptr;
-  const cudaError_t error = cudaMallocAsync(&data, static_cast<size_t>(std::max<int64_t>(bytes, 64)), cudaStreamLegacy);
-  if (error != cudaSuccess)
-    return check(error, ("to allocate " + std::to_string(bytes) + " bytes on " + name_).c_str());
-  *out = std::make_unique<ResultMemory>(index_, data, bytes);
+  char* data = nullptr;
+  MINNOW_RETURN_IF_ERROR(results_.allocate(bytes, &data));
+  *out = std::make_unique<ResultMemory>(results_, data, bytes);
   return ok();
 }
 

@@ -112,19 +112,15 @@ Status MemoryPool::allocate(int64_t bytes, std::unique_ptr<Memory>* out) {
   if (needed > kLargest) {
     MINNOW_RETURN_IF_ERROR(add_block(needed, &chosen));
   } else {
-    for (size_t i = 0; i < blocks_.size() && chosen == nullptr; ++i)
-      for (const auto& [at, room] : blocks_[i]->free)
-        if (chosen == nullptr && room >= needed) {
-          chosen = blocks_[i].get();
-          offset = at;
-        }
+    for (size_t i = 0; i < blocks_.size() && chosen == nullptr; ++i) {
+      offset = blocks_[i]->free.take(needed);
+      if (offset >= 0) chosen = blocks_[i].get();
+    }
     if (chosen == nullptr) {
       MINNOW_RETURN_IF_ERROR(add_block(kShared, &chosen));
-      chosen->free[0] = kShared;
+      chosen->free = gpu::FreeRanges(kShared);
+      offset = chosen->free.take(needed);
     }
-    const int64_t room = chosen->free[offset];
-    chosen->free.erase(offset);
-    if (room > needed) chosen->free[offset + needed] = room - needed;
   }
   *out = std::make_unique<PoolMemory>(*this, chosen, offset, bytes);
   return ok();
@@ -143,18 +139,9 @@ void MemoryPool::free_now(const Returned& returned) {
   Block* block = returned.block;
   const bool shared = returned.bytes <= kLargest;
   if (shared) {
-    auto it = block->free.emplace(returned.offset, returned.bytes).first;
-    if (const auto next = std::next(it); next != block->free.end() && it->first + it->second == next->first) {
-      it->second += next->second;
-      block->free.erase(next);
-    }
-    if (it != block->free.begin())
-      if (const auto before = std::prev(it); before->first + before->second == it->first) {
-        before->second += it->second;
-        block->free.erase(it);
-      }
+    block->free.give_back(returned.offset, returned.bytes);
     // The first one stays, for what comes next.
-    if (block->free.begin()->second < block->bytes || block == blocks_.front().get()) return;
+    if (!block->free.is_whole() || block == blocks_.front().get()) return;
   }
   space_.remove(block->address);
   used_ -= block->bytes;

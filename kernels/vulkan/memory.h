@@ -1,7 +1,6 @@
 // The memory of a device. A device has room for few allocations (some thousands), so that small ones share a buffer.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -9,6 +8,7 @@
 
 #include "kernels/gpu/address_space.h"
 #include "kernels/gpu/device.h"
+#include "kernels/gpu/free_ranges.h"
 #include "kernels/vulkan/context.h"
 
 namespace minnow::vulkan {
@@ -18,9 +18,9 @@ struct Block {
   VkBuffer buffer = VK_NULL_HANDLE;
   VkDeviceMemory memory = VK_NULL_HANDLE;
   int64_t bytes = 0;
-  char* mapped = nullptr;           // where the host sees it, if it does
-  char* address = nullptr;          // in the address space of the device
-  std::map<int64_t, int64_t> free;  // of a shared one: bytes by offset
+  char* mapped = nullptr;   // where the host sees it, if it does
+  char* address = nullptr;  // in the address space of the device
+  gpu::FreeRanges free;     // of a shared one
 };
 
 // Any thread may call it.

@@ -1,5 +1,6 @@
 #include "runtime/src/gpu/backend.h"
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include "kernels/core/wait.h"
 #include "kernels/gpu/error_slots.h"
 #include "runtime/src/gpu/tuner.h"
+#include "runtime/src/gpu/weight_memory.h"
 #include "runtime/src/model/graph.h"
 
 namespace minnow {
@@ -112,7 +114,13 @@ Status GpuQueue::copy(const Tensor& from, Tensor* to) {
 class GpuStore final : public DeviceStore {
  public:
   GpuStore(gpu::Device& device, const Model& model)
-      : device_(device), host_(*model.store), account_(model.memory), prefix_("weights/" + device.name() + "/") {}
+      : device_(device),
+        host_(*model.store),
+        account_(model.memory),
+        prefix_("weights/" + device.name() + "/"),
+        memory_([this](int64_t bytes, std::unique_ptr<Memory>* out) { return device_.allocate(bytes, out); },
+                [this](const void* host, char* to, int64_t bytes) { return write(host, to, bytes); }) {}
+  ~GpuStore() override { account_->give_back(counted_); }
 
   const void* find(const std::string& key, int64_t, int64_t bytes, Fill fill) override {
     Entry* entry = nullptr;
@@ -123,7 +131,7 @@ class GpuStore final : public DeviceStore {
       entry = known.get();
     }
     const std::unique_lock<std::mutex> lock = wait_for(&entry->filling);
-    if (entry->memory == nullptr) {
+    if (entry->data == nullptr) {
       throw_unless(room_for(bytes));
       Buffer packed;
       const void* from = host_.in_file(prefix_ + key, bytes);
@@ -133,13 +141,18 @@ class GpuStore final : public DeviceStore {
         throw_unless(is_whole());
         from = packed.data();
       }
-      std::unique_ptr<Memory> memory;
-      throw_unless(device_.upload(from, bytes, &memory));
-      throw_unless(account_->take(memory->bytes()));
-      entry->memory = std::make_unique<CountedMemory>(std::move(memory), account_.get());
+      throw_unless(account_->take(bytes));
+      counted_ += bytes;
+      char* data = nullptr;
+      if (const Status status = memory_.add(from, bytes, &data); !status.ok()) {
+        account_->give_back(bytes);
+        counted_ -= bytes;
+        throw_unless(status);
+      }
       entry->bytes = bytes;
+      entry->data = data;
     }
-    return entry->memory->data();
+    return entry->data;
   }
 
   Status copy_all(std::vector<Copy>* out) override {
@@ -151,9 +164,9 @@ class GpuStore final : public DeviceStore {
     const std::unique_ptr<gpu::Stream> stream = device_.create_stream();
     for (const auto& [key, entry] : all) {
       const std::lock_guard<std::mutex> lock(entry->filling);
-      if (entry->memory == nullptr || entry->bytes == 0) continue;
+      if (entry->data == nullptr || entry->bytes == 0) continue;
       Copy copy = {prefix_ + key, std::vector<char>(static_cast<size_t>(entry->bytes))};
-      MINNOW_RETURN_IF_ERROR(stream->download(entry->memory->data(), copy.bytes.data(), entry->bytes));
+      MINNOW_RETURN_IF_ERROR(stream->download(entry->data, copy.bytes.data(), entry->bytes));
       MINNOW_RETURN_IF_ERROR(stream->finish());
       out->push_back(std::move(copy));
     }
@@ -163,13 +176,23 @@ class GpuStore final : public DeviceStore {
  private:
   struct Entry {
     std::mutex filling;
-    std::unique_ptr<Memory> memory;
+    char* data = nullptr;  // null until it is whole
     int64_t bytes = 0;
   };
+
+  Status write(const void* host, char* to, int64_t bytes) {
+    if (stream_ == nullptr) stream_ = device_.create_stream();
+    const Status copied = stream_->upload(host, to, bytes), done = stream_->finish();
+    return copied.ok() ? done : copied;
+  }
+
   gpu::Device& device_;
   const PackedStore& host_;
   const std::shared_ptr<MemoryAccount> account_;
   const std::string prefix_;
+  std::unique_ptr<gpu::Stream> stream_;
+  WeightMemory memory_;
+  std::atomic<int64_t> counted_{0};  // to the account
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<Entry>> entries_;
 };
