@@ -262,8 +262,15 @@ Status Executor::on_device(const Constant& constant, Form form, bool keep, std::
     plain->host = host;
   } else {
     MINNOW_RETURN_IF_ERROR(allocate(type, plain.get()));
-    MINNOW_RETURN_IF_ERROR(device.queue->copy(*host, &plain->tensor));
-    MINNOW_RETURN_IF_ERROR(device.queue->finish());
+    // A queue keeps the memory that it converts in: that of a large constant goes with a queue of its own.
+    constexpr int64_t kLarge = 1 << 20;
+    std::unique_ptr<Queue> own;
+    if (type.dtype != host->type.dtype && host->type.bytes() > kLarge)
+      own = device.backend->create_queue({environment_.pool, environment_.precision});
+    Queue& queue = own == nullptr ? *device.queue : *own;
+    const Status copied = queue.copy(*host, &plain->tensor), done = queue.finish();
+    MINNOW_RETURN_IF_ERROR(copied);
+    MINNOW_RETURN_IF_ERROR(done);
   }
   std::shared_ptr<Held> held = plain;
   if (form.layout != Layout::kPlain) {
