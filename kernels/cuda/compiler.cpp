@@ -21,13 +21,11 @@ namespace {
 // What is used of NVRTC. All functions give 0 where nothing is wrong.
 struct Nvrtc {
   using Program = void*;
-  int (*version)(int*, int*) = nullptr;
   int (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*) = nullptr;
   int (*compile)(Program, int, const char* const*) = nullptr;
   int (*code_size)(Program, size_t*) = nullptr;
   int (*code)(Program, char*) = nullptr;
   int (*destroy)(Program*) = nullptr;
-  int major = 0, minor = 0;
 
   bool load();
 };
@@ -42,9 +40,8 @@ bool Nvrtc::load() {
     *function = reinterpret_cast<std::remove_reference_t<decltype(*function)>>(dlsym(library, name));
     return *function != nullptr;
   };
-  return find("nvrtcVersion", &version) && find("nvrtcCreateProgram", &create) &&
-         find("nvrtcCompileProgram", &compile) && find("nvrtcGetCUBINSize", &code_size) &&
-         find("nvrtcGetCUBIN", &code) && find("nvrtcDestroyProgram", &destroy) && version(&major, &minor) == 0;
+  return find("nvrtcCreateProgram", &create) && find("nvrtcCompileProgram", &compile) &&
+         find("nvrtcGetCUBINSize", &code_size) && find("nvrtcGetCUBIN", &code) && find("nvrtcDestroyProgram", &destroy);
 }
 
 const Nvrtc* nvrtc() {
@@ -143,13 +140,21 @@ bool compile(const Nvrtc& library, const std::string& source, int capability, st
   return good;
 }
 
+// Null where the driver does not take it.
+cudaKernel_t load_kernel(const std::vector<char>& code, const char* name) {
+  cudaLibrary_t loaded = nullptr;
+  cudaKernel_t kernel = nullptr;
+  if (cudaLibraryLoadData(&loaded, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0) == cudaSuccess &&
+      cudaLibraryGetKernel(&kernel, loaded, name) == cudaSuccess)
+    return kernel;
+  cudaGetLastError();
+  return nullptr;
+}
+
 }  // namespace
 
 cudaKernel_t compile_kernel(const std::string& source, const char* name, int capability) {
-  const Nvrtc* library = nvrtc();
-  if (library == nullptr) return nullptr;
-  const std::string key = "sm_" + std::to_string(capability) + " nvrtc " + std::to_string(library->major) + "." +
-                          std::to_string(library->minor) + "\n" + source;
+  const std::string key = "sm_" + std::to_string(capability) + "\n" + source;
   const Hash hash = hash_of(key.data(), key.size());
   static std::mutex mutex;
   static std::map<std::pair<uint64_t, uint64_t>, cudaKernel_t> known;
@@ -161,18 +166,13 @@ cudaKernel_t compile_kernel(const std::string& source, const char* name, int cap
                 static_cast<unsigned long long>(hash.b));
   const std::string path = folder();
   std::vector<char> code;
-  if (path.empty() || !read_code(path + file, hash, &code)) {
-    if (!compile(*library, source, capability, &code)) return nullptr;
-    if (!path.empty()) write_code(path + file, hash, code);
-  }
-  cudaLibrary_t loaded = nullptr;
-  cudaKernel_t kernel = nullptr;
-  if (cudaLibraryLoadData(&loaded, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0) != cudaSuccess ||
-      cudaLibraryGetKernel(&kernel, loaded, name) != cudaSuccess) {
-    cudaGetLastError();
-    return nullptr;
-  }
-  return place->second = kernel;
+  // NVRTC is loaded for code that is not there, or that the driver does not take: it may be from a newer NVRTC.
+  if (!path.empty() && read_code(path + file, hash, &code)) place->second = load_kernel(code, name);
+  if (place->second != nullptr) return place->second;
+  const Nvrtc* library = nvrtc();
+  if (library == nullptr || !compile(*library, source, capability, &code)) return nullptr;
+  if (!path.empty()) write_code(path + file, hash, code);
+  return place->second = load_kernel(code, name);
 }
 
 }  // namespace minnow::cuda
