@@ -9,6 +9,7 @@
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/layout.h"
 #include "kernels/cuda/pack.h"
+#include "kernels/cuda/product/cublaslt.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/gpu/texts.h"
 
@@ -138,6 +139,7 @@ class CudaDevice final : public gpu::Device {
 };
 
 Status CudaDevice::open() {
+  LibraryProduct::expect();  // while the driver makes a context, which takes as long
   MINNOW_RETURN_IF_ERROR(use_device(index_));
   cudaDeviceProp properties;
   MINNOW_RETURN_IF_ERROR(check(cudaGetDeviceProperties(&properties, index_), "to ask for the device's properties"));

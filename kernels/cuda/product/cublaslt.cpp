@@ -5,8 +5,10 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <future>
 #include <mutex>
 #include <string>
+#include <system_error>
 
 namespace minnow::cuda {
 namespace {
@@ -188,6 +190,17 @@ bool has_ending(const Ending& end) {
 }
 
 }  // namespace
+
+void LibraryProduct::expect() {
+  static std::mutex mutex;
+  static std::future<void> loading;  // which the end of the process waits for
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (loading.valid()) return;
+  try {
+    loading = std::async(std::launch::async, [] { library(); });
+  } catch (const std::system_error&) {  // no thread is to be had: it is loaded when it is needed
+  }
+}
 
 std::unique_ptr<LibraryProduct> LibraryProduct::create(const Product& product, int64_t workspace) {
   const ProductArguments& s = product.shape;

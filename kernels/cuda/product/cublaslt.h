@@ -15,6 +15,8 @@ namespace minnow::cuda {
 // MINNOW_CUBLASLT names, separated by colons.
 class LibraryProduct {
  public:
+  // Begins to load the library, on another thread: it is large, and takes some tenths of a second.
+  static void expect();
   // Null where the library is absent, or does not compute this product with its bias, residual and activation at once.
   // `workspace`: bytes that a plan may take.
   static std::unique_ptr<LibraryProduct> create(const Product& product, int64_t workspace);
