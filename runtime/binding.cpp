@@ -6,7 +6,12 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
+#include <cstdlib>
+#include <future>
+#include <mutex>
 #include <set>
+#include <system_error>
 #include <tuple>
 
 #include "kernels/core/activation.h"
@@ -192,6 +197,25 @@ nb::list run_op(const std::string& name, const nb::dict& attrs, const nb::list& 
   return list;
 }
 
+// Begins to open the device on another thread, since a driver takes some tenths of a second to start. Who needs the
+// device opens it as always, and is told what is wrong.
+void start_device(const std::string& name) {
+  const char* plugins = std::getenv("MINNOW_PLUGINS");  // they add kernels to the CPU's, which may be in use
+  if (plugins != nullptr && *plugins != '\0') return;
+  static std::mutex mutex;
+  static std::future<void> opening;  // which the end of the process waits for
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (opening.valid() && opening.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+  const auto open = [name] {
+    Backend* backend = nullptr;
+    static_cast<void>(find_backend(name, &backend).ok());
+  };
+  try {
+    opening = std::async(std::launch::async, open);
+  } catch (const std::system_error&) {  // no thread is to be had
+  }
+}
+
 struct LoadedModel {
   std::shared_ptr<const Model> model;
 };
@@ -352,6 +376,8 @@ NB_MODULE(_engine, m) {
       .def("node_ops", &node_ops,
            "The ops of all graphs as decoded: name, the op that it becomes where an attribute names one, number of "
            "spatial dimensions where it says them, else 0.");
+  m.def("start_device", &start_device, nb::arg("name"),
+        "Begins to open the device on another thread; errors are those of the session that needs it.");
   m.def("load_file", &load_file, nb::arg("path"), nb::arg("mapped") = true, nb::arg("packed") = "");
   m.def("load_bytes", &load_bytes, nb::arg("bytes"));
   m.def("run_op", &run_op, nb::arg("name"), nb::arg("attrs"), nb::arg("inputs"), nb::arg("n_outputs") = 1,

@@ -525,4 +525,6 @@ def load(model: str | os.PathLike[str] | bytes, options: LoadOptions) -> Session
         DeviceError: the device is not available.
         DeadlineError: the timeout has passed before the model was planned.
     """
+    if options.device not in ("cpu", "auto") and "," not in options.device:
+        _engine.start_device(options.device)  # while the file is read
     return Model(model, mmap=options.mmap)._open(options)

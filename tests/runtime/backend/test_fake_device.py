@@ -188,6 +188,29 @@ def test_devices_that_are_not_there(fake) -> None:
             open_on(data, name)
 
 
+def test_a_device_starts_while_the_file_is_read(fake) -> None:
+    code = """if True:
+        import sys, time, minnow
+        from minnow.schema.errors import DeviceError, FormatError
+        try:
+            minnow.load(b"no model", device="fake")
+        except FormatError:
+            data = sys.stdin.buffer.read()
+        for _ in range(1000):
+            try:
+                minnow.load(data, device="metal")
+            except DeviceError as error:
+                if "fake:0" in str(error):  # open, and so its devices are counted
+                    break
+            time.sleep(0.01)
+        else:
+            sys.exit("the device was not started")
+    """
+    data, _ = two_branches()
+    done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr.decode()) == (0, "")
+
+
 def test_auto_without_devices_is_the_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MINNOW_BACKENDS", str(tmp_path))
     data, feeds = two_branches()
