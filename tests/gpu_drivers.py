@@ -32,3 +32,8 @@ def choose(arguments: Sequence[str], folder: Path) -> None:
         os.environ.setdefault("VK_ICD_FILENAMES", str(driver))
     # It keeps the programs that it has compiled, by default in the user's home.
     os.environ.setdefault("POCL_CACHE_DIR", str(ROOT / "build" / "pocl"))
+
+
+def full_name(device: str) -> str:
+    """What the engine calls it: "cuda" is "cuda:0"."""
+    return device if ":" in device else f"{device}:0"
