@@ -531,6 +531,17 @@ def express() -> str:
     return "".join(out).rstrip("\n") + "\n"
 
 
+def session_settings() -> str:
+    """The modes and hints of MNN's sessions and runtime managers."""
+    from minnow.interpreter.setting import HINTS, MODES
+
+    rows = []
+    for kind, wishes in (("mode", MODES), ("hint", HINTS)):
+        for number, wish in enumerate(wishes):
+            rows.append([f"{kind} {number}", f"`{wish.name}`", wish.effect or f"none: {wish.why}"])
+    return _table(["number", "name", "what it changes"], rows)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "ops.md": ops,
     "mnn-runtime.md": mnn_runtime,
@@ -553,7 +564,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/troubleshooting.md": {"exit codes": exit_codes, "environment": environment},
     "docs/configuration.md": {"keys": configuration},
     "docs/mnn.md": {"flags": mnn_flags},
-    "docs/express.md": {"names": express},
+    "docs/express.md": {"names": express, "settings": session_settings},
 }
 """Parts of pages that are written by hand."""
 

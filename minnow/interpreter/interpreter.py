@@ -50,6 +50,7 @@ class Interpreter:
         self._model = model
         self._external = ""
         self._packed = ""
+        self._wishes = setting.Wishes()
         self._file: ModelFile | None = None
         try:
             self._file = ModelFile(model)
@@ -100,7 +101,8 @@ class Interpreter:
                 "OPENCL", "VULKAN", "AUTO", or MNN's number of one), precision ("high", "normal", "low", "lowBF"),
                 numThread, saveTensors (names of tensors to keep beside the outputs), inputPaths and outputPaths (names
                 of tensors between which to run). Unknown keys are ignored with a warning; the CPU replaces a backend
-                that this machine lacks, with a warning: `fallback` of the session says why.
+                that this machine lacks, with a warning: `fallback` of the session says why. Of Minnow's own are timeout
+                (seconds of a run) and maxMemory (bytes), as `minnow.load` takes them.
             runtime: what `createRuntime` gives.
 
         Raises:
@@ -108,7 +110,7 @@ class Interpreter:
         """
         if runtime is not None and not isinstance(runtime, Runtime):
             raise UsageError(f"runtime is {type(runtime).__name__}", hint="runtime, exists = createRuntime((config,))")
-        return Session(self._loaded, setting.read(config))
+        return Session(self._loaded, self._wishes.applied(setting.read(config)))
 
     def resizeTensor(self, tensor: Any, shape: Any) -> None:
         """Gives an input of a session another shape, in the order of its axes; its numbers are zeros then.
@@ -163,6 +165,8 @@ class Interpreter:
 
     def _watched(self, session: Any, begin: Any, end: Any, what: Callable[[OpInfo], Any]) -> int:
         one = self._session(session)
+        if not one.configuration.has_callbacks:
+            raise UsageError("Session_Release has no callbacks", hint="setSessionMode(0) before createSession()")
         stopped = Stopped()
         try:
             one.run(*watch(one, begin, end, what, stopped))
@@ -232,12 +236,20 @@ class Interpreter:
         return 0
 
     def setSessionMode(self, mode: Any) -> None:
-        """Checks a mode (0 to 17). None changes what the engine does. Raises UsageError if it is unknown."""
-        setting.mode(mode)
+        """Sets a mode (0 to 17) of the sessions that are made after it; docs/express.md says what each changes.
+
+        Raises:
+            UsageError: it is unknown.
+        """
+        self._wishes.set_mode(mode)
 
     def setSessionHint(self, hint: Any, value: Any) -> None:
-        """Checks a hint (0 to 18). None changes what the engine does. Raises UsageError if it is unknown."""
-        setting.hint(hint, value)
+        """Sets a hint (0 to 18) for the sessions that are made after it; docs/express.md says what each changes.
+
+        Raises:
+            UsageError: it is unknown, or the value is none that it can have.
+        """
+        self._wishes.set_hint(hint, value)
 
     def getModelVersion(self) -> str:
         """The version of the converter that wrote the file."""

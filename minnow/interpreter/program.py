@@ -48,8 +48,7 @@ class Program:
 
     def _open(self, model: Model) -> Session:
         if id(model) not in self._sessions:
-            c = self.configuration
-            self._sessions[id(model)] = model.session(threads=c.threads, precision=c.precision, device=c.device)
+            self._sessions[id(model)] = self.configuration.open(model)
         return self._sessions[id(model)]
 
     def session(self, shapes: Mapping[str, Sequence[int]]) -> Session:

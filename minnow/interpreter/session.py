@@ -98,6 +98,8 @@ class Session:
             info = self.program.declared(name)
             last = info is not None and file.slot(info).last
             self.outputs[name] = Tensor.of_cell(OutputCell(self, name), TENSORFLOW if last else CAFFE)
+        if configuration.plans_at_once:
+            self.plan()
 
     # ---- shapes
 
@@ -173,11 +175,10 @@ class Session:
     def flops(self) -> dict[str, float]:
         """Millions of multiply-accumulates, or of elements where there are none of these, of each node by its name."""
         if not self._flops:
-            c = self.configuration
             arrays = {name: _given(cell) for name, cell in self._cells.items()}
             model = self.program._fitting({name: array.shape for name, array in arrays.items()})
             # A session of its own: this one may be in a run, whose callback asks.
-            one = model.session(threads=c.threads, precision=c.precision, device=c.device)
+            one = self.configuration.open(model)
             for row in one.profile(arrays, 1):
                 elements = np.prod([int(d) for d in row["shape"].strip("[]").split(",") if d.strip().isdigit()])
                 self._flops[row["name"]] = (row["macs"] or float(elements)) / 1e6

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from minnow.options.run import Precision
-from minnow.schema.errors import UsageError
+from minnow.options.run import Precision, RunOptions
+from minnow.runtime.session import Model, Session
+from minnow.schema.errors import DeviceError, UsageError
 
 
 class Kind(NamedTuple):
@@ -41,20 +42,67 @@ _LEVELS = ("normal", "high", "low")
 THREADS = 4
 """By default."""
 
+
+class Wish(NamedTuple):
+    """A mode or a hint of MNN.
+
+    Attributes:
+        name: MNN's.
+        effect: what it changes here; "" if nothing.
+        why: why it changes nothing.
+    """
+
+    name: str
+    effect: str = ""
+    why: str = ""
+
+
+_OWN = "the engine plans by itself"
+_ARM = "for processors with SME or KleidiAI"
+_TEXT = "for language models: see `minnow.llm`"
 MODES = (
-    "Session_Debug", "Session_Release", "Session_Input_Inside", "Session_Input_User", "Session_Output_Inside",
-    "Session_Output_User", "Session_Resize_Direct", "Session_Resize_Defer", "Session_Backend_Fix",
-    "Session_Backend_Auto", "Session_Memory_Collect", "Session_Memory_Cache", "Session_Codegen_Disable",
-    "Session_Codegen_Enable", "Session_Resize_Check", "Session_Resize_Fix", "Module_Forward_Separate",
-    "Module_Forward_Combine",
-)  # fmt: skip
+    Wish("Session_Debug", "Callbacks of runs are called; the default."),
+    Wish("Session_Release", "`runSessionWithCallBack` and `runSessionWithCallBackInfo` are errors."),
+    Wish("Session_Input_Inside", why="inputs have memory of their own, which keeps its contents"),
+    Wish("Session_Input_User", why="inputs have memory of their own, which keeps its contents"),
+    Wish("Session_Output_Inside", why="each run gives new outputs"),
+    Wish("Session_Output_User", why="each run gives new outputs"),
+    Wish("Session_Resize_Direct", "`createSession` plans at once, for the sizes in the file."),
+    Wish("Session_Resize_Defer", "`resizeSession` or the first run plans; the default."),
+    Wish("Session_Backend_Fix", "A backend that the machine lacks is an error, and not replaced by the CPU."),
+    Wish("Session_Backend_Auto", 'The engine chooses the device, as with the backend "AUTO".'),
+    Wish("Session_Memory_Collect", why=_OWN),
+    Wish("Session_Memory_Cache", why=_OWN),
+    Wish("Session_Codegen_Disable", why="elementwise operations are always fused"),
+    Wish("Session_Codegen_Enable", why="elementwise operations are always fused"),
+    Wish("Session_Resize_Check", why="plans are kept for the latest sizes"),
+    Wish("Session_Resize_Fix", why="plans are kept for the latest sizes"),
+    Wish("Module_Forward_Separate", why=_OWN),
+    Wish("Module_Forward_Combine", why=_OWN),
+)
 HINTS = (
-    "MAX_TUNING_NUMBER", "STRICT_CHECK_MODEL", "MEM_ALLOCATOR_TYPE", "WINOGRAD_MEMORY_LEVEL", "GEOMETRY_COMPUTE_MASK",
-    "DYNAMIC_QUANT_OPTIONS", "CPU_LITTLECORE_DECREASE_RATE", "ATTENTION_OPTION", "KVCACHE_SIZE_LIMIT",
-    "OP_ENCODER_NUMBER_FOR_COMMIT", "KVCACHE_INFO", "MMAP_FILE_SIZE", "USE_CACHED_MMAP", "INIT_THREAD_NUMBER",
-    "CPU_CORE_IDS", "CPU_SME2_INSTRUCTIONS", "CPU_ENABLE_KLEIDIAI", "CPU_SME2_NEON_DIVISION_RATIO", "CPU_SME_CORES",
-)  # fmt: skip
-"""They say how MNN's backends find a plan. The engine finds its own: they are checked, and change nothing."""
+    Wish("MAX_TUNING_NUMBER", why=_OWN),
+    Wish("STRICT_CHECK_MODEL", why="files are always checked"),
+    Wish("MEM_ALLOCATOR_TYPE", why=_OWN),
+    Wish("WINOGRAD_MEMORY_LEVEL", why=_OWN),
+    Wish("GEOMETRY_COMPUTE_MASK", why=_OWN),
+    Wish("DYNAMIC_QUANT_OPTIONS", why="the file says what is computed in integers: see `minnow.quantize`"),
+    Wish("CPU_LITTLECORE_DECREASE_RATE", why="work is shared between threads as they are done with theirs"),
+    Wish("ATTENTION_OPTION", why=_TEXT),
+    Wish("KVCACHE_SIZE_LIMIT", why=_TEXT),
+    Wish("OP_ENCODER_NUMBER_FOR_COMMIT", why=_OWN),
+    Wish("KVCACHE_INFO", why=_TEXT),
+    Wish("MMAP_FILE_SIZE", why="files of packed weights are always mapped: `set_cache`"),
+    Wish("USE_CACHED_MMAP", why="files of packed weights are always mapped: `set_cache`"),
+    Wish("INIT_THREAD_NUMBER", "Number of threads where the configuration gives no `numThread`."),
+    Wish("CPU_CORE_IDS", "At most as many threads as there are cores in the list; the system chooses the cores."),
+    Wish("CPU_SME2_INSTRUCTIONS", why=_ARM),
+    Wish("CPU_ENABLE_KLEIDIAI", why=_ARM),
+    Wish("CPU_SME2_NEON_DIVISION_RATIO", why=_ARM),
+    Wish("CPU_SME_CORES", why=_ARM),
+)
+RELEASE, DIRECT, FIXED_BACKEND, ANY_BACKEND = 1, 6, 8, 9
+THREAD_NUMBER, CORES = 13, 14
 
 
 @dataclass(frozen=True)
@@ -67,6 +115,10 @@ class Configuration:
         fallback: why the CPU runs instead of the backend that was asked for, "" if it does not.
         keep: tensors to keep beside the outputs.
         inputs, outputs: tensors between which to run; empty for those of the model.
+        timeout, max_memory: limits, as `minnow.load` takes them; None: none.
+        names_threads: the number of threads was asked for.
+        has_callbacks: runs may call functions.
+        plans_at_once: it is planned when the session is made.
     """
 
     backend: str = "CPU"
@@ -77,6 +129,66 @@ class Configuration:
     keep: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
+    timeout: float | None = None
+    max_memory: int | None = None
+    names_threads: bool = False
+    has_callbacks: bool = True
+    plans_at_once: bool = False
+
+    def open(self, model: Model) -> Session:
+        """A session of the engine that runs so."""
+        return model.session(
+            threads=self.threads, precision=self.precision, device=self.device,
+            timeout=self.timeout, max_memory=self.max_memory,
+        )  # fmt: skip
+
+
+class Wishes:
+    """Modes and hints that were set, of two modes that exclude each other the latest."""
+
+    def __init__(self) -> None:
+        self._modes: dict[int, int] = {}
+        self._hints: dict[int, int | tuple[int, ...]] = {}
+
+    def set_mode(self, value: Any) -> None:
+        """Raises UsageError if the mode is unknown."""
+        number = mode(value)
+        self._modes[number // 2] = number
+
+    def set_hint(self, value: Any, setting: Any) -> None:
+        """Raises UsageError if the hint is unknown, or the value none that it can have."""
+        number, checked = hint(value, setting)
+        if number == THREAD_NUMBER:
+            thread_count(checked)
+        self._hints[number] = checked
+
+    @property
+    def modes(self) -> list[str]:
+        return sorted(MODES[m].name for m in self._modes.values())
+
+    @property
+    def hints(self) -> dict[str, int | tuple[int, ...]]:
+        return {HINTS[k].name: v for k, v in sorted(self._hints.items())}
+
+    def applied(self, configuration: Configuration) -> Configuration:
+        """The configuration with what they change.
+
+        Raises:
+            DeviceError: the backend must not be replaced, but the machine lacks it.
+        """
+        chosen = set(self._modes.values())
+        changes: dict[str, Any] = {"has_callbacks": RELEASE not in chosen, "plans_at_once": DIRECT in chosen}
+        if FIXED_BACKEND in chosen and configuration.fallback:
+            raise DeviceError(f"{configuration.fallback}, and Session_Backend_Fix asks for it")
+        if ANY_BACKEND in chosen:
+            changes["device"] = "auto"
+        threads = configuration.threads
+        if THREAD_NUMBER in self._hints and not configuration.names_threads:
+            threads = thread_count(self._hints[THREAD_NUMBER])
+        if CORES in self._hints:
+            cores = self._hints[CORES]
+            threads = min(threads, len(cores) if isinstance(cores, tuple) else 1)
+        return replace(configuration, threads=threads, **changes)
 
 
 def backend_name(value: Any) -> str:
@@ -157,6 +269,11 @@ def read(config: Any) -> Configuration:
             _level(value, key)
         elif key == "numThread":
             values["threads"] = None if _is_mode(value) else thread_count(value)
+            values["names_threads"] = values["threads"] is not None
+        elif key == "timeout":
+            values["timeout"] = RunOptions(timeout=value).timeout
+        elif key == "maxMemory":
+            values["max_memory"] = RunOptions(max_memory=value).max_memory
         elif key == "saveTensors":
             values["keep"] = _names(value, key)
         elif key == "inputPaths":
@@ -186,7 +303,6 @@ def device_of(backend: str) -> tuple[str, str]:
     if device in ("cpu", "auto"):
         return device, ""
     from minnow.runtime import _engine
-    from minnow.schema.errors import DeviceError
 
     try:
         _engine.run_op("Relu", {}, [np.zeros(1, np.float32)], device=device)
@@ -213,11 +329,12 @@ def hint(value: Any, setting: Any) -> tuple[int, int | tuple[int, ...]]:
     number = _numbered(value, HINTS, "hint")
     row = setting if isinstance(setting, (list, tuple)) else [setting]
     if not row or not all(isinstance(n, (int, np.integer)) for n in row):
-        raise UsageError(f"hint {HINTS[number]} is {setting!r}, not an integer or a list of them")
+        raise UsageError(f"hint {HINTS[number].name} is {setting!r}, not an integer or a list of them")
     return number, tuple(map(int, row)) if isinstance(setting, (list, tuple)) else int(setting)
 
 
-def _numbered(value: Any, names: tuple[str, ...], what: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < len(names):
-        raise UsageError(f"the {what} {value!r} is unknown", hint=f"0 ({names[0]}) to {len(names) - 1} ({names[-1]})")
+def _numbered(value: Any, known: tuple[Wish, ...], what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < len(known):
+        last = len(known) - 1
+        raise UsageError(f"the {what} {value!r} is unknown", hint=f"0 ({known[0].name}) to {last} ({known[last].name})")
     return int(value)

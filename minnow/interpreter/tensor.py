@@ -203,7 +203,7 @@ class Tensor:
 
 def checked_shape(shape: Any) -> tuple[int, ...]:
     """The shape, if it is one. Raises UsageError otherwise."""
-    if isinstance(shape, (tuple, list, np.ndarray)):
+    if isinstance(shape, (tuple, list)) or (isinstance(shape, np.ndarray) and shape.ndim == 1):
         dims = [d for d in shape if isinstance(d, (int, np.integer)) and not isinstance(d, bool) and 0 <= d < 2**31]
         if len(dims) == len(shape) <= 32 and math.prod(map(int, dims)) < 2**46:
             return tuple(map(int, dims))

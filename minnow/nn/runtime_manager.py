@@ -16,18 +16,13 @@ if TYPE_CHECKING:
 
 
 class RuntimeManager:
-    """Where and how modules run; `create_runtime_manager` makes it.
-
-    Attributes:
-        configuration: what it was made with.
-    """
+    """Where and how modules run; `create_runtime_manager` makes it."""
 
     def __init__(self, configuration: setting.Configuration) -> None:
-        self.configuration = configuration
+        self._configuration = configuration
+        self._wishes = setting.Wishes()
         self._cache = ""
         self._external = ""
-        self._modes: set[int] = set()
-        self._hints: dict[int, Any] = {}
         self._modules: list[weakref.ref[LoadedModule]] = []
 
     def set_cache(self, path: Any) -> None:
@@ -63,14 +58,30 @@ class RuntimeManager:
         if type in (None, 2):
             self._external = checked
 
+    @property
+    def configuration(self) -> setting.Configuration:
+        """What it was made with, and what modes and hints change of it.
+
+        Raises:
+            DeviceError: a mode asks for a backend that the machine lacks.
+        """
+        return self._wishes.applied(self._configuration)
+
     def set_mode(self, mode: Any) -> None:
-        """Checks a mode (0 to 17). None changes what the engine does. Raises UsageError if it is unknown."""
-        self._modes.add(setting.mode(mode))
+        """Sets a mode (0 to 17) for modules that are loaded after it; docs/express.md says what each changes.
+
+        Raises:
+            UsageError: it is unknown.
+        """
+        self._wishes.set_mode(mode)
 
     def set_hint(self, hint: Any, value: Any) -> None:
-        """Checks a hint (0 to 18). None changes what the engine does. Raises UsageError if it is unknown."""
-        number, checked = setting.hint(hint, value)
-        self._hints[number] = checked
+        """Sets a hint (0 to 18) for modules that are loaded after it; docs/express.md says what each changes.
+
+        Raises:
+            UsageError: it is unknown, or the value is none that it can have.
+        """
+        self._wishes.set_hint(hint, value)
 
     def get_info(self) -> dict[str, Any]:
         """Backend, device, precision, threads, why the CPU replaces another backend, and modes and hints by name."""
@@ -81,8 +92,8 @@ class RuntimeManager:
             "precision": c.precision,
             "threads": c.threads,
             "fallback": c.fallback,
-            "modes": sorted(setting.MODES[m] for m in self._modes),
-            "hints": {setting.HINTS[k]: v for k, v in sorted(self._hints.items())},
+            "modes": self._wishes.modes,
+            "hints": self._wishes.hints,
         }
 
     def open(self, file_name: Any) -> ModelFile:
@@ -103,7 +114,7 @@ def create_runtime_manager(configs: Any) -> RuntimeManager:
 
     Args:
         configs: a tuple of dicts, of which the first counts, as `Interpreter.createSession` takes them: backend,
-            precision, numThread.
+            precision, numThread, timeout, maxMemory.
 
     Raises:
         UsageError: there is none, or a value is unknown.

@@ -147,6 +147,11 @@ ANYTHING: Any = st.one_of(
 )  # fmt: skip
 
 
+def test_an_array_without_axes_is_no_shape() -> None:
+    with pytest.raises(UsageError, match="is not a shape"):
+        Tensor(np.array(3), Halide_Type_Float, FLOATS, ORDERS[0])
+
+
 @given(st.lists(ANYTHING, max_size=5))
 @settings(max_examples=300)
 def test_anything_makes_a_tensor_or_an_error(arguments: list[Any]) -> None:
