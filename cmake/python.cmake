@@ -24,8 +24,8 @@ execute_process(
 find_package(nanobind CONFIG REQUIRED)
 
 nanobind_add_module(_engine NB_STATIC STABLE_ABI NB_SUPPRESS_WARNINGS runtime/binding.cpp runtime/binding_array.cpp
-                    runtime/binding_contour.cpp runtime/binding_drawing.cpp runtime/binding_run.cpp
-                    runtime/binding_vision.cpp)
+                    runtime/binding_contour.cpp runtime/binding_drawing.cpp runtime/binding_pixel.cpp
+                    runtime/binding_run.cpp runtime/binding_vision.cpp)
 foreach(library IN ITEMS nanobind-static nanobind-static-abi3)
   if(TARGET ${library})
     set_target_properties(${library} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0) # as its nb_combined.cpp does

@@ -12,19 +12,15 @@
 #include "kernels/vision/image_process.h"
 #include "kernels/vision/resize_picture.h"
 #include "kernels/vision/warp.h"
-#include "kernels/core/status_guard.h"
-#include "runtime/binding_array.h"
+#include "runtime/binding_view.h"
 
 namespace nb = nanobind;
 
 namespace minnow {
-namespace {
 
 using vision::Picture;
 
-// An array [height, width] or [height, width, channels] whose rows have no gaps; between rows there may be some. The
-// caller holds the array.
-Picture picture_of(nb::handle array, bool writable = false) {
+Picture picture_of(nb::handle array, bool writable) {
   Py_buffer view;
   const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
   if (PyObject_GetBuffer(array.ptr(), &view, flags) != 0) throw nb::python_error();
@@ -56,7 +52,6 @@ Picture picture_of(nb::handle array, bool writable = false) {
   return picture;
 }
 
-// The threads of pools end with the last one: a pool that stays keeps them from being started again in each call.
 void keep_workers(int threads) {
   static std::mutex mutex;
   static ThreadPool* kept = nullptr;  // never destroyed, as the threads' registry
@@ -67,21 +62,6 @@ void keep_workers(int threads) {
   kept = larger;
 }
 
-template <typename Function>
-void run_vision(int threads, Function function) {
-  Status status;
-  {
-    nb::gil_scoped_release release;
-    status = guarded([&] {
-      const int wanted = std::clamp(threads, 1, 256);
-      keep_workers(wanted);
-      ThreadPool pool(wanted);
-      return function(pool);
-    });
-  }
-  raise_if(status);
-}
-
 void require(bool condition, const char* what) {
   if (!condition) raise_if(fail(Code::kInternal, "%s", what));
 }
@@ -89,6 +69,8 @@ void require(bool condition, const char* what) {
 void require_same(const Picture& a, const Picture& b) {
   require(a.width == b.width && a.height == b.height, "pictures of different sizes");
 }
+
+namespace {
 
 // (from, to, swap, means, factors), the last two empty for bytes; or None.
 struct GivenFinish {
@@ -329,6 +311,21 @@ void morph(nb::handle source, nb::handle target, const std::vector<uint8_t>& sha
   });
 }
 
+void pyramid(nb::handle source, nb::handle target, bool up, int border, int threads) {
+  const Picture src = picture_of(source), dst = picture_of(target, true);
+  const auto near = [](int64_t a, int64_t b) { return std::abs(a - b) <= 1; };
+  const auto half = [&](int64_t small, int64_t large) { return near(2 * small, large) || 2 * small == large - 2; };
+  require(src.dtype == dst.dtype && (src.dtype == DType::kU8 || src.dtype == DType::kF32) &&
+              src.channels == dst.channels &&
+              (up ? near(dst.width, 2 * src.width) && near(dst.height, 2 * src.height)
+                  : half(dst.width, src.width) && half(dst.height, src.height)),
+          "pictures of different types");
+  const vision::Border edge = border_of(border);
+  run_vision(threads, [&](ThreadPool& pool) {
+    return up ? vision::double_picture(src, dst, pool) : vision::halve_picture(src, dst, edge, pool);
+  });
+}
+
 void bilateral(nb::handle source, nb::handle target, int64_t radius, double sigma_color, double sigma_space, int border,
                int threads) {
   const Picture src = picture_of(source), dst = picture_of(target, true);
@@ -435,6 +432,7 @@ void bind_vision(nb::module_& m) {
         nb::arg("border"), nb::arg("threads"));
   v.def("morph", &morph, nb::arg("src"), nb::arg("dst"), nb::arg("shape"), nb::arg("window"), nb::arg("largest"),
         nb::arg("border"), nb::arg("outside"), nb::arg("threads"));
+  v.def("pyramid", &pyramid, nb::arg("src"), nb::arg("dst"), nb::arg("up"), nb::arg("border"), nb::arg("threads"));
   v.def("process", &process, nb::arg("pixels"), nb::arg("width"), nb::arg("height"), nb::arg("stride"),
         nb::arg("tensor"), nb::arg("source"), nb::arg("target"), nb::arg("filter"), nb::arg("wrap"), nb::arg("mean"),
         nb::arg("factor"), nb::arg("matrix"), nb::arg("padding"), nb::arg("planes"), nb::arg("threads") = 1,
@@ -442,6 +440,7 @@ void bind_vision(nb::module_& m) {
   v.def("unfilter", &unfilter, nb::arg("rows"), nb::arg("pixel"));
   v.def("bilateral", &bilateral, nb::arg("src"), nb::arg("dst"), nb::arg("radius"), nb::arg("sigma_color"),
         nb::arg("sigma_space"), nb::arg("border"), nb::arg("threads"));
+  bind_pixels(v);
 }
 
 }  // namespace minnow

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/vision/color_block.h"
 #include "kernels/vision/color_pixel.h"
 #include "kernels/vision/finish.h"
 
@@ -126,6 +127,7 @@ void differences(const ColorChange& change, const T* src, int64_t from, T* dst, 
 void packed(const ColorChange& change, const uint8_t* src, int64_t from, uint8_t* dst, int64_t to, int64_t n) {
   const int64_t blue = change.swap ? 2 : 0;
   const bool six = change.green == 6;
+  if (!change.back && (from == 3 || (from == 4 && six))) return pack_colors(src, from, change.swap, six, dst, n);
   for (int64_t i = 0; i < n; ++i, src += from, dst += to) {
     if (!change.back) {
       const unsigned b = src[from == 1 ? 0 : blue], g = src[from == 1 ? 0 : 1], r = src[from == 1 ? 0 : 2 - blue];
@@ -186,7 +188,7 @@ Row<T> row_of(ColorSpace space) {
   if constexpr (std::is_same_v<T, uint8_t>) {
     if (space == ColorSpace::kPacked) return packed;
     if (space == ColorSpace::kPremultiplied) return premultiplied;
-    return perception_bytes;
+    return lab_bytes;
   }
   if constexpr (std::is_same_v<T, float>) {
     if (space != ColorSpace::kPacked && space != ColorSpace::kPremultiplied) return perception_floats;
@@ -203,11 +205,19 @@ Status change_rows(const ColorChange& change, const Picture& src, const Picture&
     if (change.space == ColorSpace::kReorder || change.space == ColorSpace::kGray)
       fast = color_row(static_cast<int>(src.channels), static_cast<int>(dst.channels), change.swap);
   }
+  ColorBlockFunction block = nullptr;
+  BlockConstants constants;
+  if constexpr (std::is_same_v<T, uint8_t>) block = color_block(change, &constants);
+  // Blue is first for the blocks, as in BGR; or red.
+  const bool swap = change.swap != constants.is_reversed;
   const int64_t grain = std::max<int64_t>(1, kPixelsPerTask / std::max<int64_t>(1, src.width));
   return over_rows(pool, src.height, grain, [&](int64_t begin, int64_t end) {
     for (int64_t y = begin; y < end; ++y) {
       if (fast != nullptr) {
         fast(src.row<uint8_t>(y), dst.mutable_row<uint8_t>(y), src.width);
+      } else if (block != nullptr) {
+        color_blocks(block, constants, src.row<uint8_t>(y), src.channels, !change.back && swap,
+                     dst.mutable_row<uint8_t>(y), dst.channels, change.back && swap, src.width);
       } else {
         row(change, src.row<T>(y), src.channels, dst.mutable_row<T>(y), dst.channels, src.width);
       }

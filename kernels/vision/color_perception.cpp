@@ -75,8 +75,6 @@ Rgb from_hls(float sixths, float l, float s) {
   return {values[at[2]], values[at[1]], values[at[0]]};
 }
 
-float to_linear(float x) { return x <= 0.04045f ? x * (1 / 12.92f) : std::pow((x + 0.055f) * (1 / 1.055f), 2.4f); }
-float to_gamma(float x) { return x <= 0.0031308f ? x * 12.92f : 1.055f * std::pow(x, 1 / 2.4f) - 0.055f; }
 float unit(float x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 
 std::array<float, 3> times(const float (&m)[3][3], const float (&x)[3]) {
@@ -118,34 +116,19 @@ Rgb from_lab(float l, float a, float b) {
   return from_xyz({back(fy + a / 500) * kWhite[0], y, back(fy - b / 200) * kWhite[2]});
 }
 
-// `most`: of X and Z. Those of bytes may be of no color at all, and OpenCV then limits them.
-Rgb from_luv(float l, float u, float v, float most) {
+Rgb from_luv(float l, float u, float v) {
   const float f = (l + 16) / 116, y = l >= 8 ? f * f * f : l / 903.3f;
   const float up = 3 * (u + l * 13 * kWhiteU);
   const float vp = std::min(0.25f, std::max(-0.25f, 0.25f / (v + l * 13 * kWhiteV)));
-  const auto limited = [&](float t) { return most > 0 ? std::clamp(t, 0.0f, most) : t; };
-  return from_xyz({limited(3 * y * up * vp), y, limited(y * ((12 * 13 * l - up) * vp - 5))});
+  return from_xyz({3 * y * up * vp, y, y * ((12 * 13 * l - up) * vp - 5)});
 }
 
-// The hue of bytes: how many steps a circle has, forth and back.
-float steps(const ColorChange& change, bool bytes) {
-  if (!bytes) return 360;
-  if (!change.full) return 180;
-  return change.back || change.space == ColorSpace::kHls ? 255 : 256;
-}
-
-// RGB to the space; hues in steps, the others as OpenCV's floats.
-Triple forth(const ColorChange& change, const Rgb& p, float circle) {
-  Triple t{};
+Triple forth(const ColorChange& change, const Rgb& p) {
   switch (change.space) {
     case ColorSpace::kHsv:
-      t = hsv_of(p);
-      t.a *= circle / 360;
-      return t;
+      return hsv_of(p);
     case ColorSpace::kHls:
-      t = hls_of(p);
-      t.a *= circle / 360;
-      return t;
+      return hls_of(p);
     default: {
       const Rgb unit_rgb{unit(p.r), unit(p.g), unit(p.b)};
       const Rgb q = change.linear ? unit_rgb : Rgb{to_linear(unit_rgb.r), to_linear(unit_rgb.g), to_linear(unit_rgb.b)};
@@ -154,52 +137,18 @@ Triple forth(const ColorChange& change, const Rgb& p, float circle) {
   }
 }
 
-Rgb back(const ColorChange& change, const Triple& t, float circle, float most) {
+Rgb back(const ColorChange& change, const Triple& t) {
   switch (change.space) {
     case ColorSpace::kHsv:
-      return from_hsv(t.a * (6 / circle), t.b, t.c);
+      return from_hsv(t.a * (6 / 360.0f), t.b, t.c);
     case ColorSpace::kHls:
-      return from_hls(t.a * (6 / circle), t.b, t.c);
+      return from_hls(t.a * (6 / 360.0f), t.b, t.c);
     default: {
-      const Rgb q = change.space == ColorSpace::kLab ? from_lab(t.a, t.b, t.c) : from_luv(t.a, t.b, t.c, most);
+      const Rgb q = change.space == ColorSpace::kLab ? from_lab(t.a, t.b, t.c) : from_luv(t.a, t.b, t.c);
       return change.linear ? q : Rgb{to_gamma(q.r), to_gamma(q.g), to_gamma(q.b)};
     }
   }
 }
-
-// Bytes: byte = value * scale + offset, for the three channels of a space.
-struct Scaling {
-  float scale[3], offset[3];
-};
-const Scaling& scaling_of(ColorSpace space) {
-  static constexpr Scaling kHues = {{1, 255, 255}, {0, 0, 0}};
-  static constexpr Scaling kLabs = {{2.55f, 1, 1}, {0, 128, 128}};
-  static constexpr Scaling kLuvs = {{2.55f, 255.0f / 354, 255.0f / 262}, {0, 134 * 255.0f / 354, 140 * 255.0f / 262}};
-  return space == ColorSpace::kLab ? kLabs : space == ColorSpace::kLuv ? kLuvs : kHues;
-}
-
-// Hue and saturation of bytes, by tables of quotients of 12 bits.
-class ByteHsv {
- public:
-  explicit ByteHsv(int circle) : circle_(circle) {
-    for (int i = 1; i < 256; ++i) {
-      saturation_[static_cast<size_t>(i)] = saturated<int32_t>((255 << 12) / (1.0 * i));
-      hue_[static_cast<size_t>(i)] = saturated<int32_t>((circle << 12) / (6.0 * i));
-    }
-  }
-  void operator()(int r, int g, int b, uint8_t* dst) const {
-    const int most = std::max({r, g, b}), range = most - std::min({r, g, b});
-    int h = most == r ? g - b : most == g ? b - r + 2 * range : r - g + 4 * range;
-    h = (h * hue_[static_cast<size_t>(range)] + (1 << 11)) >> 12;
-    dst[0] = saturated<uint8_t>(h < 0 ? h + circle_ : h);
-    dst[1] = static_cast<uint8_t>((range * saturation_[static_cast<size_t>(most)] + (1 << 11)) >> 12);
-    dst[2] = static_cast<uint8_t>(most);
-  }
-
- private:
-  int circle_;
-  std::array<int32_t, 256> saturation_{}, hue_{};
-};
 
 // Lab of bytes, by tables: linear values of 11 bits, and roots of 15 bits.
 class ByteLab {
@@ -235,71 +184,26 @@ class ByteLab {
   int32_t weight_[3][3];
 };
 
-// The linear values of bytes.
-const std::array<float, 256>& linear_bytes() {
-  static const std::array<float, 256> table = [] {
-    std::array<float, 256> values;
-    for (size_t i = 0; i < 256; ++i) values[i] = to_linear(static_cast<float>(i) / 255);
-    return values;
-  }();
-  return table;
-}
-
 }  // namespace
 
-void perception_bytes(const ColorChange& change, const uint8_t* src, int64_t from, uint8_t* dst, int64_t to,
-                      int64_t n) {
+void lab_bytes(const ColorChange& change, const uint8_t* src, int64_t from, uint8_t* dst, int64_t to, int64_t n) {
   const int64_t red = change.swap ? 0 : 2;
-  const float circle = steps(change, true);
-  const Scaling& scaling = scaling_of(change.space);
-  if (change.space == ColorSpace::kHsv && !change.back) {
-    static const ByteHsv normal(180), full(256);
-    const ByteHsv& convert = change.full ? full : normal;
-    for (int64_t i = 0; i < n; ++i, src += from, dst += to) convert(src[red], src[1], src[2 - red], dst);
-    return;
-  }
-  if (change.space == ColorSpace::kLab && !change.back) {
-    static const ByteLab gamma(false), linear(true);
-    const ByteLab& convert = change.linear ? linear : gamma;
-    for (int64_t i = 0; i < n; ++i, src += from, dst += to) convert(src[red], src[1], src[2 - red], dst);
-    return;
-  }
-  // Gamma by a table, for the spaces that need it.
-  const bool gamma = !change.linear && (change.space == ColorSpace::kLab || change.space == ColorSpace::kLuv);
-  const std::array<float, 256>& linear = linear_bytes();
-  ColorChange without = change;
-  without.linear = without.linear || !change.back;
-  for (int64_t i = 0; i < n; ++i, src += from, dst += to) {
-    if (change.back) {
-      Triple t{};
-      float* values[3] = {&t.a, &t.b, &t.c};
-      for (int k = 0; k < 3; ++k) *values[k] = (static_cast<float>(src[k]) - scaling.offset[k]) / scaling.scale[k];
-      const Rgb p = back(change, t, circle, 2);
-      dst[red] = saturated<uint8_t>(p.r * 255);
-      dst[1] = saturated<uint8_t>(p.g * 255);
-      dst[2 - red] = saturated<uint8_t>(p.b * 255);
-      if (to == 4) dst[3] = 255;
-    } else {
-      const auto value = [&](int64_t k) { return gamma ? linear[src[k]] : static_cast<float>(src[k]) * (1 / 255.0f); };
-      const Triple t = forth(without, {value(red), value(1), value(2 - red)}, circle);
-      const float values[3] = {t.a, t.b, t.c};
-      for (int k = 0; k < 3; ++k) dst[k] = saturated<uint8_t>(values[k] * scaling.scale[k] + scaling.offset[k]);
-    }
-  }
+  static const ByteLab gamma(false), linear(true);
+  const ByteLab& convert = change.linear ? linear : gamma;
+  for (int64_t i = 0; i < n; ++i, src += from, dst += to) convert(src[red], src[1], src[2 - red], dst);
 }
 
 void perception_floats(const ColorChange& change, const float* src, int64_t from, float* dst, int64_t to, int64_t n) {
   const int64_t red = change.swap ? 0 : 2;
-  const float circle = steps(change, false);
   for (int64_t i = 0; i < n; ++i, src += from, dst += to) {
     if (change.back) {
-      const Rgb p = back(change, {src[0], src[1], src[2]}, circle, 0);
+      const Rgb p = back(change, {src[0], src[1], src[2]});
       dst[red] = p.r;
       dst[1] = p.g;
       dst[2 - red] = p.b;
       if (to == 4) dst[3] = 1;
     } else {
-      const Triple t = forth(change, {src[red], src[1], src[2 - red]}, circle);
+      const Triple t = forth(change, {src[red], src[1], src[2 - red]});
       dst[0] = t.a;
       dst[1] = t.b;
       dst[2] = t.c;

@@ -1,65 +1,13 @@
 // Weighted sums of neighbors.
 #include "kernels/vision/filter.h"
 
-#define HWY_TARGET_INCLUDE __BASE_FILE__
-#include "kernels/cpu/machine/simd.h"
+#include <cmath>
 
-HWY_BEFORE_NAMESPACE();
-namespace minnow::vision::HWY_NAMESPACE {
-
-// dst[i] = sum of weight[k] * rows[k][i]. In blocks that stay in registers or the nearest cache.
-template <typename Number>
-HWY_INLINE void SumRows(const Number* const* rows, const Number* weight, int64_t taps, Number* dst, int64_t n) {
-  constexpr int64_t kBlock = 64;
-  int64_t at = 0;
-  for (; at + kBlock <= n; at += kBlock) {
-    Number sum[kBlock] = {};
-    for (int64_t k = 0; k < taps; ++k) {
-      const Number w = weight[k];
-      const Number* row = rows[k] + at;
-      for (int64_t i = 0; i < kBlock; ++i) sum[i] += w * row[i];
-    }
-    std::copy(sum, sum + kBlock, dst + at);
-  }
-  for (; at < n; ++at) {
-    Number sum = 0;
-    for (int64_t k = 0; k < taps; ++k) sum += weight[k] * rows[k][at];
-    dst[at] = sum;
-  }
-}
-void SumInts(const int32_t* const* rows, const int32_t* weight, int64_t taps, int32_t* dst, int64_t n) {
-  SumRows(rows, weight, taps, dst, n);
-}
-void SumFloats(const float* const* rows, const float* weight, int64_t taps, float* dst, int64_t n) {
-  SumRows(rows, weight, taps, dst, n);
-}
-void SumDoubles(const double* const* rows, const double* weight, int64_t taps, double* dst, int64_t n) {
-  SumRows(rows, weight, taps, dst, n);
-}
-
-}  // namespace minnow::vision::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 #include "kernels/vision/filter_rows.h"
+#include "kernels/vision/row_sum.h"
 
 namespace minnow::vision {
-
-HWY_EXPORT(SumInts);
-HWY_EXPORT(SumFloats);
-HWY_EXPORT(SumDoubles);
-
 namespace {
-
-void sum_rows(const int32_t* const* rows, const int32_t* weight, int64_t taps, int32_t* dst, int64_t n) {
-  HWY_DYNAMIC_DISPATCH(SumInts)(rows, weight, taps, dst, n);
-}
-void sum_rows(const float* const* rows, const float* weight, int64_t taps, float* dst, int64_t n) {
-  HWY_DYNAMIC_DISPATCH(SumFloats)(rows, weight, taps, dst, n);
-}
-void sum_rows(const double* const* rows, const double* weight, int64_t taps, double* dst, int64_t n) {
-  HWY_DYNAMIC_DISPATCH(SumDoubles)(rows, weight, taps, dst, n);
-}
 
 // What is added to sums, and their division by a power of 2.
 template <typename Number>
@@ -90,6 +38,118 @@ class Ring {
   std::vector<Number> memory_;
 };
 
+// Rows of a task: more than one task for each thread, but each begins with the rows of a window.
+int64_t rows_of_task(const Picture& dst, int64_t window_height, const ThreadPool& pool) {
+  return std::max(rows_per_task(dst, window_height), dst.height / (4 * pool.threads()));
+}
+
+// Sums of bytes with whole weights that fit 16 bits: most filters of photos.
+struct ShortWeights {
+  std::vector<uint16_t> across, down;
+  int bits = -1;      // unsigned: rounded and divided by a power of 2; below 0: signed
+  bool wide = false;  // what is summed over rows takes 32 bits
+};
+
+// The sums of the positive and the negative weights. False where one is no small whole number.
+bool whole_sums(const std::vector<double>& weights, double* plus, double* minus) {
+  *plus = *minus = 0;
+  for (const double w : weights) {
+    if (w != std::floor(w) || std::fabs(w) > 32767) return false;
+    (w > 0 ? *plus : *minus) += std::fabs(w);
+  }
+  return true;
+}
+
+// Divides weights by 2 while that leaves whole numbers.
+int halved(std::vector<double>* weights, int bits) {
+  for (; bits > 0; --bits) {
+    if (std::any_of(weights->begin(), weights->end(), [](double w) { return std::fmod(w, 2) != 0; })) return bits;
+    for (double& w : *weights) w /= 2;
+  }
+  return bits;
+}
+
+bool short_weights(const Picture& src, const Picture& dst, std::vector<double> across, std::vector<double> down,
+                   double delta, int bits, ShortWeights* found) {
+  const bool fits = src.dtype == DType::kU8 && delta == 0 &&
+                    (dst.dtype == DType::kU8 || (bits < 0 && (dst.dtype == DType::kI16 || dst.dtype == DType::kF32)));
+  double plus_x, minus_x, plus_y, minus_y;
+  if (!fits || !whole_sums(across, &plus_x, &minus_x) || !whole_sums(down, &plus_y, &minus_y)) return false;
+  if (bits < 0) {
+    if (255 * std::max(plus_x * plus_y + minus_x * minus_y, plus_x * minus_y + minus_x * plus_y) > 32767) return false;
+  } else {
+    if (minus_x + minus_y > 0 || plus_x * plus_y > std::ldexp(1, bits)) return false;
+    bits = halved(&down, halved(&across, bits));
+    whole_sums(across, &plus_x, &minus_x);
+    whole_sums(down, &plus_y, &minus_y);
+    found->wide = 255 * plus_x * plus_y + (bits > 0 ? std::ldexp(1, bits - 1) : 0) > 65535;
+    if (found->wide && (255 * plus_x > 65535 || plus_y > 32767)) return false;
+  }
+  found->bits = bits;
+  for (const double w : across) found->across.push_back(static_cast<uint16_t>(static_cast<int>(w)));
+  for (const double w : down) found->down.push_back(static_cast<uint16_t>(static_cast<int>(w)));
+  return true;
+}
+
+// Where a row of sums goes: those that can go to the result itself are written there.
+class ShortResult {
+ public:
+  ShortResult(const Picture& dst, int bits)
+      : dst_(dst), bits_(bits), sums_(dst.dtype == DType::kI16 ? 0 : static_cast<size_t>(dst.row_elements())) {}
+  uint16_t* row(int64_t y) { return sums_.empty() ? dst_.mutable_row<uint16_t>(y) : sums_.data(); }
+  void done(int64_t y) {
+    if (sums_.empty()) return;
+    if (bits_ >= 0) {
+      narrow_row(sums_.data(), bits_, dst_.mutable_row<uint8_t>(y), dst_.row_elements());
+    } else {
+      convert_row(reinterpret_cast<const int16_t*>(sums_.data()), dst_.dtype, dst_.mutable_row<void>(y),
+                  dst_.row_elements());
+    }
+  }
+
+ private:
+  const Picture& dst_;
+  int bits_;
+  std::vector<uint16_t> sums_;
+};
+
+Status separable_shorts(const Picture& src, const Picture& dst, const ShortWeights& w, int64_t anchor_x,
+                        int64_t anchor_y, Border border, ThreadPool& pool) {
+  const auto nx = static_cast<int64_t>(w.across.size()), ny = static_cast<int64_t>(w.down.size());
+  const Extension extension(src, anchor_x, nx - 1 - anchor_x, border);
+  const int64_t n = src.row_elements(), channels = src.channels;
+  const std::vector<uint8_t> outside(static_cast<size_t>(channels), 0);
+  // Only what has a weight.
+  std::vector<uint16_t> wx, wy;
+  std::vector<int64_t> column, line;
+  for (int64_t k = 0; k < nx; ++k)
+    if (w.across[static_cast<size_t>(k)] != 0) column.push_back(k), wx.push_back(w.across[static_cast<size_t>(k)]);
+  for (int64_t k = 0; k < ny; ++k)
+    if (w.down[static_cast<size_t>(k)] != 0) line.push_back(k), wy.push_back(w.down[static_cast<size_t>(k)]);
+  return over_rows(pool, dst.height, rows_of_task(dst, ny, pool), [&](int64_t begin, int64_t end) {
+    std::vector<uint8_t> extended(static_cast<size_t>(extension.pixels() * channels));
+    std::vector<const uint8_t*> bytes(column.size());
+    std::vector<const uint16_t*> rows(line.size());
+    for (size_t k = 0; k < column.size(); ++k) bytes[k] = extended.data() + column[k] * channels;
+    Ring<uint16_t> ring(ny, n);
+    ShortResult result(dst, w.bits);
+    int64_t next = begin - anchor_y;
+    for (int64_t y = begin; y < end; ++y) {
+      for (; next < y - anchor_y + ny; ++next) {
+        extension.fill<uint8_t>(next, extended.data(), outside.data());
+        sum_rows(bytes.data(), wx.data(), static_cast<int64_t>(wx.size()), ring.at(next), n);
+      }
+      for (size_t k = 0; k < line.size(); ++k) rows[k] = ring.at(y - anchor_y + line[k]);
+      if (w.wide) {
+        mean_of_rows(rows.data(), wy.data(), static_cast<int64_t>(wy.size()), w.bits, dst.mutable_row<uint8_t>(y), n);
+        continue;
+      }
+      sum_rows(rows.data(), wy.data(), static_cast<int64_t>(wy.size()), result.row(y), n);
+      result.done(y);
+    }
+  });
+}
+
 template <typename Number>
 Status separable(const Picture& src, const Picture& dst, const std::vector<double>& across,
                  const std::vector<double>& down, int64_t anchor_x, int64_t anchor_y, double delta, int bits,
@@ -99,7 +159,7 @@ Status separable(const Picture& src, const Picture& dst, const std::vector<doubl
   const Extension extension(src, anchor_x, nx - 1 - anchor_x, border);
   const int64_t n = src.row_elements(), channels = src.channels;
   const std::vector<Number> outside(static_cast<size_t>(channels), 0);
-  return over_rows(pool, dst.height, rows_per_task(dst, ny), [&](int64_t begin, int64_t end) {
+  return over_rows(pool, dst.height, rows_of_task(dst, ny, pool), [&](int64_t begin, int64_t end) {
     std::vector<Number> extended(static_cast<size_t>(extension.pixels() * channels)), sums(static_cast<size_t>(n));
     std::vector<const Number*> from(static_cast<size_t>(std::max(nx, ny)));
     Ring<Number> ring(ny, n);
@@ -133,7 +193,7 @@ Status windowed(const Picture& src, const Picture& dst, const std::vector<double
     row.push_back(k / window.width);
     column.push_back(k % window.width * channels);
   }
-  return over_rows(pool, dst.height, rows_per_task(dst, window.height), [&](int64_t begin, int64_t end) {
+  return over_rows(pool, dst.height, rows_of_task(dst, window.height, pool), [&](int64_t begin, int64_t end) {
     std::vector<Number> sums(static_cast<size_t>(n));
     std::vector<const Number*> from(w.size());
     Ring<Number> ring(window.height, extended);
@@ -149,43 +209,98 @@ Status windowed(const Picture& src, const Picture& dst, const std::vector<double
   });
 }
 
-template <typename Number>
+// The same with whole weights whose sums of bytes fit 16 bits.
+Status windowed_shorts(const Picture& src, const Picture& dst, const std::vector<double>& weights, const Window& window,
+                       Border border, ThreadPool& pool) {
+  const Extension extension(src, window.x, window.width - 1 - window.x, border);
+  const int64_t n = src.row_elements(), channels = src.channels, extended = extension.pixels() * channels;
+  const std::vector<uint8_t> outside(static_cast<size_t>(channels), 0);
+  std::vector<uint16_t> w;
+  std::vector<int64_t> row, column;
+  for (int64_t k = 0; k < window.width * window.height; ++k) {
+    if (weights[static_cast<size_t>(k)] == 0) continue;
+    w.push_back(static_cast<uint16_t>(static_cast<int>(weights[static_cast<size_t>(k)])));
+    row.push_back(k / window.width);
+    column.push_back(k % window.width * channels);
+  }
+  return over_rows(pool, dst.height, rows_of_task(dst, window.height, pool), [&](int64_t begin, int64_t end) {
+    std::vector<const uint8_t*> from(w.size());
+    Ring<uint8_t> ring(window.height, extended);
+    ShortResult result(dst, -1);
+    int64_t next = begin - window.y;
+    for (int64_t y = begin; y < end; ++y) {
+      for (; next < y - window.y + window.height; ++next) extension.fill<uint8_t>(next, ring.at(next), outside.data());
+      for (size_t k = 0; k < w.size(); ++k) from[k] = ring.at(y - window.y + row[k]) + column[k];
+      sum_rows(from.data(), w.data(), static_cast<int64_t>(w.size()), result.row(y), n);
+      result.done(y);
+    }
+  });
+}
+
+// The sum of each window of a row, of `width` pixels: a few rows added, or what comes in and goes out.
+template <typename Number, typename T>
+void sums_across(const T* extended, int64_t width, int64_t channels, Number* to, int64_t n) {
+  if constexpr (std::is_same_v<Number, uint16_t>) {
+    constexpr int64_t kFew = 16;
+    if (width <= kFew) {
+      const uint8_t* from[kFew];
+      uint16_t ones[kFew];
+      for (int64_t k = 0; k < width; ++k) from[k] = extended + k * channels, ones[k] = 1;
+      return sum_rows(from, ones, width, to, n);
+    }
+  }
+  for (int64_t c = 0; c < channels; ++c) {
+    Number sum = 0;
+    for (int64_t k = 0; k < width; ++k) sum = static_cast<Number>(sum + extended[k * channels + c]);
+    to[c] = sum;
+  }
+  const T *in = extended + (width - 1) * channels, *out = extended - channels;
+  for (int64_t i = channels; i < n; ++i) to[i] = static_cast<Number>(to[i - channels] + in[i] - out[i]);
+}
+
+// T: of the extended rows.
+template <typename Number, typename T>
 Status box(const Picture& src, const Picture& dst, const Window& window, bool squares, double factor, Border border,
            ThreadPool& pool) {
   const Extension extension(src, window.x, window.width - 1 - window.x, border);
   const int64_t n = src.row_elements(), channels = src.channels;
-  const std::vector<Number> outside(static_cast<size_t>(channels), 0);
-  // Sums begin anew with each task: it should be long, but the same whatever the number of threads is.
-  const int64_t grain = std::max(rows_per_task(dst, window.height), 8 * window.height);
+  const std::vector<T> outside(static_cast<size_t>(channels), 0);
+  // Sums of floats begin anew with each task: it should be long, but the same whatever the number of threads is.
+  const int64_t grain = std::is_integral_v<Number> ? std::max(rows_of_task(dst, window.height, pool), 2 * window.height)
+                                                   : std::max(rows_per_task(dst, window.height), 8 * window.height);
   return over_rows(pool, dst.height, grain, [&](int64_t begin, int64_t end) {
-    std::vector<Number> extended(static_cast<size_t>(extension.pixels() * channels)), sums(static_cast<size_t>(n), 0);
-    std::vector<double> scaled(static_cast<size_t>(n));
-    Ring<Number> ring(window.height, n);
+    std::vector<T> extended(static_cast<size_t>(extension.pixels() * channels));
+    std::vector<Number> sums(static_cast<size_t>(n), 0);
+    const std::vector<Number> zeros(static_cast<size_t>(n), 0);
+    std::vector<double> scaled(std::is_integral_v<Number> ? 0 : static_cast<size_t>(n));
+    Ring<Number> ring(window.height + 1, n);
     int64_t next = begin - window.y;
     for (int64_t y = begin; y < end; ++y) {
-      if (y > begin) {
-        const Number* first = ring.at(y - 1 - window.y);
-        for (int64_t i = 0; i < n; ++i) sums[static_cast<size_t>(i)] -= first[i];
-      }
       for (; next < y - window.y + window.height; ++next) {
         fill_any(extension, src.dtype, next, extended.data(), outside.data());
         if (squares)
-          for (Number& v : extended) v *= v;
+          for (T& v : extended) v = static_cast<T>(v * v);
         Number* to = ring.at(next);
-        for (int64_t c = 0; c < channels; ++c) {
-          Number sum = 0;
-          for (int64_t k = 0; k < window.width; ++k) sum += extended[static_cast<size_t>(k * channels + c)];
-          to[c] = sum;
+        sums_across(extended.data(), window.width, channels, to, n);
+        // What leaves the window goes with what comes in.
+        const bool leaves = y > begin;
+        const Number* first = leaves ? ring.at(y - 1 - window.y) : zeros.data();
+        if constexpr (std::is_integral_v<Number>) {
+          slide_rows(to, first, sums.data(), n);
+        } else {
+          for (int64_t i = 0; i < n; ++i) {
+            if (leaves) sums[static_cast<size_t>(i)] -= first[i];
+            sums[static_cast<size_t>(i)] += to[i];
+          }
         }
-        const int64_t width = window.width * channels;
-        for (int64_t i = channels; i < n; ++i)
-          to[i] = to[i - channels] + extended[static_cast<size_t>(i - channels + width)] -
-                  extended[static_cast<size_t>(i - channels)];
-        for (int64_t i = 0; i < n; ++i) sums[static_cast<size_t>(i)] += to[i];
       }
-      for (int64_t i = 0; i < n; ++i)
-        scaled[static_cast<size_t>(i)] = static_cast<double>(sums[static_cast<size_t>(i)]) * factor;
-      store_any(scaled.data(), dst.dtype, dst.mutable_row<void>(y), n);
+      if constexpr (std::is_integral_v<Number>) {
+        scale_row(sums.data(), static_cast<float>(factor), dst.dtype, dst.mutable_row<void>(y), n);
+      } else {
+        for (int64_t i = 0; i < n; ++i)
+          scaled[static_cast<size_t>(i)] = static_cast<double>(sums[static_cast<size_t>(i)]) * factor;
+        store_any(scaled.data(), dst.dtype, dst.mutable_row<void>(y), n);
+      }
     }
   });
 }
@@ -206,6 +321,9 @@ Status filter_separable(const Picture& src, const Picture& dst, const std::vecto
                         const std::vector<double>& down, int64_t anchor_x, int64_t anchor_y, double delta, int bits,
                         Border border, ThreadPool& pool) {
   MINNOW_RETURN_IF_ERROR(check_types(src, dst));
+  ShortWeights shorts;
+  if (short_weights(src, dst, across, down, delta, bits, &shorts))
+    return separable_shorts(src, dst, shorts, anchor_x, anchor_y, border, pool);
   const auto run = is_double(src, dst) ? separable<double> : bits >= 0 ? separable<int32_t> : separable<float>;
   return run(src, dst, across, down, anchor_x, anchor_y, delta, bits, border, pool);
 }
@@ -213,15 +331,19 @@ Status filter_separable(const Picture& src, const Picture& dst, const std::vecto
 Status filter_window(const Picture& src, const Picture& dst, const std::vector<double>& weights, const Window& window,
                      double delta, Border border, ThreadPool& pool) {
   MINNOW_RETURN_IF_ERROR(check_types(src, dst));
+  ShortWeights shorts;
+  if (short_weights(src, dst, weights, {1.0}, delta, -1, &shorts))
+    return windowed_shorts(src, dst, weights, window, border, pool);
   return (is_double(src, dst) ? windowed<double> : windowed<float>)(src, dst, weights, window, delta, border, pool);
 }
 
 Status filter_box(const Picture& src, const Picture& dst, const Window& window, bool squares, double factor,
                   Border border, ThreadPool& pool) {
   MINNOW_RETURN_IF_ERROR(check_types(src, dst));
-  const bool whole = src.dtype == DType::kU8 && !squares && window.width * window.height < (1 << 23);
-  return (whole ? box<int32_t> : box<double>)(src, dst, window, squares, factor, border, pool);
+  const int64_t area = window.width * window.height;
+  const bool whole = src.dtype == DType::kU8 && !squares && dst.dtype != DType::kF64 && area < (1 << 16);
+  const auto run = !whole ? box<double, double> : 255 * area <= 65535 ? box<uint16_t, uint8_t> : box<int32_t, uint8_t>;
+  return run(src, dst, window, squares, factor, border, pool);
 }
 
 }  // namespace minnow::vision
-#endif

@@ -27,6 +27,9 @@ Status filter_box(const Picture& src, const Picture& dst, const Window& window, 
 // up to 4 channels; null: none, the border does not count.
 Status morphology(const Picture& src, const Picture& dst, const std::vector<uint8_t>& shape, const Window& window,
                   bool largest, Border border, const double* outside, ThreadPool& pool);
+// Pyramids of u8 and f32: a picture of half the size, 1 row or column more or less, and one of twice the size.
+Status halve_picture(const Picture& src, const Picture& dst, Border border, ThreadPool& pool);
+Status double_picture(const Picture& src, const Picture& dst, ThreadPool& pool);
 // Bytes or floats of 1 or 3 channels.
 Status filter_bilateral(const Picture& src, const Picture& dst, int64_t radius, double sigma_color, double sigma_space,
                         Border border, ThreadPool& pool);

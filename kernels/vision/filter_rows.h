@@ -5,8 +5,23 @@
 #include <vector>
 
 #include "kernels/vision/picture.h"
+#include "kernels/vision/row_sum.h"
 
 namespace minnow::vision {
+
+// Elements as numbers to compute with.
+template <typename T, typename Number>
+void to_numbers(const T* from, Number* to, int64_t n) {
+  constexpr bool kSmall = sizeof(T) < 4;
+  if constexpr (std::is_same_v<T, Number>) {
+    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
+  } else if constexpr (kSmall && (std::is_same_v<Number, float> ||
+                                  (std::is_same_v<T, uint8_t> && std::is_same_v<Number, int32_t>))) {
+    widen_row(from, to, n);
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Number>(from[i]);
+  }
+}
 
 // Where the elements of an extended row come from: `before` pixels, the row, `after` pixels.
 class Extension {
@@ -30,7 +45,7 @@ class Extension {
     }
     const T* from = src_.row<T>(row);
     Number* inner = to + before_ * n;
-    for (int64_t i = 0; i < src_.width * n; ++i) inner[i] = static_cast<Number>(from[i]);
+    to_numbers(from, inner, src_.width * n);
     for (int64_t i = 0; i < before_ + after_; ++i) {
       Number* pixel = to + (i < before_ ? i : i + src_.width) * n;
       const int64_t x = edge_[static_cast<size_t>(i)];
@@ -45,7 +60,10 @@ class Extension {
   std::vector<int64_t> edge_;
 };
 
-// The same for any type of elements.
+// The same for any type of elements; bytes stay bytes.
+inline void fill_any(const Extension& extension, DType, int64_t y, uint8_t* to, const uint8_t* outside) {
+  extension.fill<uint8_t>(y, to, outside);
+}
 template <typename Number>
 void fill_any(const Extension& extension, DType dtype, int64_t y, Number* to, const Number* outside) {
   switch (dtype) {
@@ -65,7 +83,13 @@ void fill_any(const Extension& extension, DType dtype, int64_t y, Number* to, co
 template <typename T, typename Number>
 void store_as(const Number* from, void* to, int64_t n) {
   T* out = static_cast<T*>(to);
-  for (int64_t i = 0; i < n; ++i) out[i] = saturated<T>(from[i]);
+  if constexpr (std::is_same_v<Number, float> && std::is_same_v<T, float>) {
+    std::memcpy(out, from, static_cast<size_t>(n) * sizeof(T));
+  } else if constexpr (std::is_same_v<Number, float> && sizeof(T) < 4) {
+    round_row(from, out, n);
+  } else {
+    for (int64_t i = 0; i < n; ++i) out[i] = saturated<T>(from[i]);
+  }
 }
 template <typename Number>
 void store_any(const Number* from, DType dtype, void* to, int64_t n) {

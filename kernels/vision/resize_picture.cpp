@@ -79,6 +79,30 @@ void AcrossTwoBytes(const uint8_t* src, int64_t row_bytes, const int32_t* offset
   }
 }
 
+#if HWY_ARCH_X86
+// Four neighbors of bytes: their products with two pairs of weights. Returns how many pixels are done: up to the first
+// whose neighbors are not side by side, as at an edge.
+template <int kChannels>
+HWY_INLINE int64_t AcrossFour(const uint8_t* src, int64_t row_bytes, const int32_t* offset, const int16_t* weight,
+                              int64_t width, int32_t* dst) {
+  const __m128i first = kChannels == 3 ? _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1)
+                                       : _mm_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1);
+  const __m128i second = _mm_add_epi8(first, _mm_set1_epi16(2 * kChannels));
+  int64_t x = 0;
+  for (; x < width; ++x, offset += 4, weight += 4) {
+    if (offset[3] - offset[0] != 3 * kChannels || offset[1] - offset[0] != kChannels || offset[0] + 16 > row_bytes)
+      return x;
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(src + offset[0]));
+    int32_t pair[2];
+    __builtin_memcpy(pair, weight, 8);
+    const __m128i sum = _mm_add_epi32(_mm_madd_epi16(_mm_shuffle_epi8(bytes, first), _mm_set1_epi32(pair[0])),
+                                      _mm_madd_epi16(_mm_shuffle_epi8(bytes, second), _mm_set1_epi32(pair[1])));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + kChannels * x), sum);
+  }
+  return x;
+}
+#endif
+
 template <int kTaps, typename T, typename W, typename Sum>
 HWY_INLINE void AcrossChannels(const T* src, const int32_t* offset, const W* weight, int64_t width, int64_t taps,
                                int64_t channels, Sum* dst) {
@@ -96,8 +120,25 @@ void AcrossAny(const void* src, const int32_t* offset, const W* weight, int64_t 
   if (taps == 4) return AcrossChannels<4>(row, offset, weight, width, taps, channels, dst);
   AcrossChannels<0>(row, offset, weight, width, taps, channels, dst);
 }
-void AcrossBytes(const void* src, const int32_t* offset, const int16_t* weight, int64_t width, int64_t taps,
-                 int64_t channels, int32_t* dst) {
+// `row_bytes` may be read, and a row of sums has room for two more.
+void AcrossBytes(const void* src, int64_t row_bytes, const int32_t* offset, const int16_t* weight, int64_t width,
+                 int64_t taps, int64_t channels, int32_t* dst) {
+#if HWY_ARCH_X86
+  if (taps == 4 && (channels == 3 || channels == 4)) {
+    const uint8_t* row = static_cast<const uint8_t*>(src);
+    for (int64_t x = 0; x < width;) {
+      const int64_t rest = width - x;
+      const int64_t done = channels == 3
+                               ? AcrossFour<3>(row, row_bytes, offset + 4 * x, weight + 4 * x, rest, dst + 3 * x)
+                               : AcrossFour<4>(row, row_bytes, offset + 4 * x, weight + 4 * x, rest, dst + 4 * x);
+      x += done;
+      if (x == width) return;
+      AcrossAny<uint8_t>(src, offset + 4 * x, weight + 4 * x, 1, taps, channels, dst + channels * x);
+      ++x;
+    }
+    return;
+  }
+#endif
   AcrossAny<uint8_t>(src, offset, weight, width, taps, channels, dst);
 }
 #define MINNOW_ACROSS(Name, T, Sum)                                                                                   \
@@ -128,14 +169,67 @@ void DownTwoBytes(const int16_t* a, const int16_t* b, const int16_t* weight, uin
     dst[i] = static_cast<uint8_t>(sum < 255 ? sum : 255);
   }
 }
-void DownBytes(const int32_t* const* rows, const int16_t* weight, int64_t taps, void* dst, int64_t n) {
-  uint8_t* bytes = static_cast<uint8_t*>(dst);
-  for (int64_t i = 0; i < n; ++i) {
+template <int kTaps>
+HWY_INLINE void DownWhole(const int32_t* const* rows, const int16_t* weight, uint8_t* dst, int64_t n) {
+  const hn::ScalableTag<int32_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto half = hn::Set(d, 1 << 21);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    auto sum = half;
+    for (int k = 0; k < kTaps; ++k) sum = hn::Add(sum, hn::Mul(hn::LoadU(d, rows[k] + i), hn::Set(d, weight[k])));
+    hn::StoreU(hn::DemoteTo(bytes, hn::ShiftRight<22>(sum)), bytes, dst + i);
+  }
+  for (; i < n; ++i) {
     int32_t sum = 1 << 21;
-    for (int64_t k = 0; k < taps; ++k) sum += rows[k][i] * weight[k];
-    bytes[i] = saturated<uint8_t>(sum >> 22);
+    for (int k = 0; k < kTaps; ++k) sum += rows[k][i] * weight[k];
+    dst[i] = saturated<uint8_t>(sum >> 22);
   }
 }
+void DownBytes(const int32_t* const* rows, const int16_t* weight, int64_t taps, void* dst, int64_t n) {
+  uint8_t* bytes = static_cast<uint8_t*>(dst);
+  if (taps == 2) return DownWhole<2>(rows, weight, bytes, n);
+  if (taps == 4) return DownWhole<4>(rows, weight, bytes, n);
+  DownWhole<8>(rows, weight, bytes, n);
+}
+
+// Half the size: the mean of four pixels of bytes. Returns how many pixels of the row are done.
+int64_t HalfRow(const uint8_t* a, const uint8_t* b, int64_t channels, uint8_t* dst, int64_t n) {
+  const hn::ScalableTag<uint8_t> d;
+  const hn::RepartitionToWide<decltype(d)> shorts;
+  const hn::Half<decltype(d)> half;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(half));
+  const auto low = hn::Set(shorts, uint16_t{255}), two = hn::Set(shorts, uint16_t{2});
+  const auto mean = [&](auto u, auto v) HWY_ATTR {  // of neighbors in both
+    const auto p = hn::BitCast(shorts, u), q = hn::BitCast(shorts, v);
+    const auto even = hn::Add(hn::And(p, low), hn::And(q, low));
+    const auto odd = hn::Add(hn::ShiftRight<8>(p), hn::ShiftRight<8>(q));
+    const auto sum = hn::ShiftRight<2>(hn::Add(hn::Add(even, odd), two));
+    return hn::DemoteTo(half, hn::BitCast(hn::RebindToSigned<decltype(shorts)>(), sum));
+  };
+  hn::Vec<decltype(d)> a0, a1, a2, a3, b0, b1, b2, b3;
+  int64_t x = 0;
+  for (; x + lanes <= n; x += lanes) {
+    const uint8_t *p = a + 2 * channels * x, *q = b + 2 * channels * x;
+    uint8_t* to = dst + channels * x;
+    if (channels == 1) {
+      hn::StoreU(mean(hn::LoadU(d, p), hn::LoadU(d, q)), half, to);
+    } else if (channels == 3) {
+      hn::LoadInterleaved3(d, p, a0, a1, a2);
+      hn::LoadInterleaved3(d, q, b0, b1, b2);
+      hn::StoreInterleaved3(mean(a0, b0), mean(a1, b1), mean(a2, b2), half, to);
+    } else if (channels == 4) {
+      hn::LoadInterleaved4(d, p, a0, a1, a2, a3);
+      hn::LoadInterleaved4(d, q, b0, b1, b2, b3);
+      hn::StoreInterleaved4(mean(a0, b0), mean(a1, b1), mean(a2, b2), mean(a3, b3), half, to);
+    } else {
+      break;
+    }
+  }
+  return x;
+}
+
 template <typename T, typename Sum>
 HWY_INLINE void DownAny(const Sum* const* rows, const Sum* weight, int64_t taps, void* dst, int64_t n) {
   constexpr int64_t kBlock = 64;
@@ -183,6 +277,7 @@ HWY_EXPORT(AcrossF32);
 HWY_EXPORT(AcrossF64);
 HWY_EXPORT(DownTwoBytes);
 HWY_EXPORT(DownBytes);
+HWY_EXPORT(HalfRow);
 HWY_EXPORT(DownU8);
 HWY_EXPORT(DownU16);
 HWY_EXPORT(DownI16);
@@ -379,6 +474,15 @@ void linear_rows(const Passes& p, int64_t begin, int64_t end) {
   pass_rows<int16_t>(p, p.x.fixed, p.y.fixed, across, down, begin, end);
 }
 
+void whole_rows(const Passes& p, int64_t begin, int64_t end) {
+  const int64_t row_bytes = p.src.row_elements();
+  const auto across = [row_bytes](const void* src, const int32_t* offset, const int16_t* weight, int64_t width,
+                                  int64_t taps, int64_t channels, int32_t* dst) {
+    HWY_DYNAMIC_DISPATCH(AcrossBytes)(src, row_bytes, offset, weight, width, taps, channels, dst);
+  };
+  pass_rows<int32_t>(p, p.x.fixed, p.y.fixed, across, HWY_DYNAMIC_DISPATCH(DownBytes), begin, end);
+}
+
 #define MINNOW_PASS(Across, Down, Sum, weights) \
   pass_rows<Sum>(p, p.x.weights, p.y.weights, HWY_DYNAMIC_DISPATCH(Across), HWY_DYNAMIC_DISPATCH(Down), begin, end)
 
@@ -386,9 +490,8 @@ void pass(const Passes& p, Interpolation how, bool is_area, int64_t begin, int64
   switch (p.src.dtype) {
     case DType::kU8:
       if (is_area) return MINNOW_PASS(AcrossU8, DownU8, float, weight);
-      if (how == Interpolation::kLinearExact) return MINNOW_PASS(AcrossBytes, DownBytes, int32_t, fixed);
-      if (p.x.taps == 2) return linear_rows(p, begin, end);
-      return MINNOW_PASS(AcrossBytes, DownBytes, int32_t, fixed);
+      if (how == Interpolation::kLinearExact || p.x.taps != 2) return whole_rows(p, begin, end);
+      return linear_rows(p, begin, end);
     case DType::kU16:
       return MINNOW_PASS(AcrossU16, DownU16, float, weight);
     case DType::kI16:
@@ -416,6 +519,21 @@ void pick(const char* src, const int32_t* index, int64_t width, int64_t bytes, c
     default:
       for (int64_t x = 0; x < width; ++x)
         std::memcpy(dst + bytes * x, src + bytes * index[x], static_cast<size_t>(bytes));
+  }
+}
+
+void half_rows(const Picture& src, const Picture& dst, const Finish* finish, int64_t begin, int64_t end) {
+  const int64_t channels = src.channels;
+  Output output(dst, finish, channels);
+  for (int64_t y = begin; y < end; ++y) {
+    const uint8_t *a = src.row<uint8_t>(2 * y), *b = src.row<uint8_t>(2 * y + 1);
+    auto* to = static_cast<uint8_t*>(output.row(y));
+    for (int64_t x = HWY_DYNAMIC_DISPATCH(HalfRow)(a, b, channels, to, dst.width); x < dst.width; ++x)
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t at = 2 * channels * x + c;
+        to[channels * x + c] = static_cast<uint8_t>((a[at] + a[at + channels] + b[at] + b[at + channels] + 2) >> 2);
+      }
+    output.done(y);
   }
 }
 
@@ -450,6 +568,11 @@ Status resize_picture(const Picture& src, const Picture& dst, Interpolation how,
   // As in OpenCV, half the size is the mean of 4 pixels.
   const bool half = std::fabs(scale_x - 2) < 1e-15 && std::fabs(scale_y - 2) < 1e-15;
   if (how == Interpolation::kLinear && half) how = Interpolation::kArea;
+  if (how == Interpolation::kArea && half && src.dtype == DType::kU8 && src.width == 2 * dst.width &&
+      src.height == 2 * dst.height) {
+    return over_rows(pool, dst.height, std::max<int64_t>(kRowsPerTask, dst.height / (4 * pool.threads())),
+                     [&](int64_t begin, int64_t end) { half_rows(src, dst, finish, begin, end); });
+  }
   const bool is_area = how == Interpolation::kArea && scale_x >= 1 && scale_y >= 1;
   Axis x = is_area ? area_axis(src.width, dst.width, scale_x) : interpolating_axis(src.width, dst.width, scale_x, how);
   const Axis y =

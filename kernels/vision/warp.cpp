@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "kernels/vision/interpolation_weights.h"
+#include "kernels/vision/warp_row.h"
 
 namespace minnow::vision {
 namespace {
 
-constexpr int kFractionBits = 5, kFractions = 1 << kFractionBits;
 constexpr int kCoordinateBits = 10;
 constexpr int64_t kWarpedPixelsPerTask = 1 << 13;
 constexpr int64_t kFarthest = int64_t{1} << 30;
@@ -98,8 +98,25 @@ class Sampler {
   template <int kChannels>
   void linear(const Places& places, int64_t n, T* dst) const {
     const int64_t channels = kChannels > 0 ? kChannels : src_.channels;
-    for (int64_t i = 0; i < n; ++i, dst += channels) {
+    T* const start = dst;
+    const PlaceRow row{places.x.data(), places.y.data(), places.fraction.data()};
+    // After a pixel at an edge, those that follow are tried again, of one channel whole blocks.
+    int64_t again = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      if constexpr (std::is_same_v<T, uint8_t>) {
+        if (i >= again) {
+          const int64_t end = linear_inside(src_, row, i, n, start);
+          again = end + (channels == 1 ? 16 : 4);
+          i = end;
+          if (i == n) break;
+        }
+      }
+      dst = start + i * channels;
       const int64_t x = places.x[static_cast<size_t>(i)], y = places.y[static_cast<size_t>(i)];
+      if (border_ == Border::kConstant && (x < -1 || y < -1 || x >= src_.width || y >= src_.height)) {
+        std::copy(value_.begin(), value_.end(), dst);
+        continue;
+      }
       const T *p00, *p01, *p10, *p11;
       if (x >= 0 && x < src_.width - 1 && y >= 0 && y < src_.height - 1) {
         p00 = src_.row<T>(y) + x * channels;
@@ -238,14 +255,19 @@ Status warp_affine(const Picture& src, const Picture& dst, const double* m, cons
   const bool nearest = settings.interpolation == Interpolation::kNearest;
   constexpr int64_t kUnit = 1 << kCoordinateBits;
   const int64_t half = nearest ? kUnit / 2 : kUnit / kFractions / 2;
-  std::vector<int64_t> dx(static_cast<size_t>(dst.width)), dy(dx.size());
+  std::vector<int32_t> dx(static_cast<size_t>(dst.width)), dy(dx.size());
+  int64_t farthest = 0;
   for (size_t x = 0; x < dx.size(); ++x) {
-    dx[x] = fixed(m[0] * static_cast<double>(x) * kUnit);
-    dy[x] = fixed(m[3] * static_cast<double>(x) * kUnit);
+    dx[x] = saturated<int32_t>(m[0] * static_cast<double>(x) * kUnit);
+    dy[x] = saturated<int32_t>(m[3] * static_cast<double>(x) * kUnit);
+    farthest = std::max({farthest, std::abs(int64_t{dx[x]}), std::abs(int64_t{dy[x]})});
   }
   return warp(src, dst, settings, finish, pool, [&](int64_t y, Places* places) {
     const int64_t x0 = fixed((m[1] * static_cast<double>(y) + m[2]) * kUnit) + half;
     const int64_t y0 = fixed((m[4] * static_cast<double>(y) + m[5]) * kUnit) + half;
+    if (!nearest && std::max(std::abs(x0), std::abs(y0)) + farthest <= std::numeric_limits<int32_t>::max())
+      return affine_places(dx.data(), dy.data(), static_cast<int32_t>(x0), static_cast<int32_t>(y0), dst.width,
+                           places->x.data(), places->y.data(), places->fraction.data());
     for (int64_t i = 0; i < dst.width; ++i) {
       const int64_t fx = x0 + dx[static_cast<size_t>(i)], fy = y0 + dy[static_cast<size_t>(i)];
       if (nearest) {

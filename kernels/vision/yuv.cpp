@@ -2,16 +2,19 @@
 #include <algorithm>
 
 #include "kernels/vision/color.h"
+#include "kernels/vision/color_block.h"
 
 #define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::vision::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 // Loops over arrays, which the compiler vectorizes. u and v are those of each pixel.
-void YuvBlock(const YuvCoefficients& k, const uint8_t* y, const uint8_t* u, const uint8_t* v, uint8_t* r, uint8_t* g,
-              uint8_t* b) {
+void YuvBlock(const YuvCoefficients& given, const uint8_t* y, const uint8_t* u, const uint8_t* v,
+              uint8_t* HWY_RESTRICT r, uint8_t* HWY_RESTRICT g, uint8_t* HWY_RESTRICT b) {
+  const YuvCoefficients k = given;  // for the compiler, bytes that are written may be a part of it
   const auto clipped = [&](int32_t x) HWY_ATTR {
     x >>= k.bits;
     x = x < 0 ? 0 : x;
@@ -26,6 +29,23 @@ void YuvBlock(const YuvCoefficients& k, const uint8_t* y, const uint8_t* u, cons
   }
 }
 
+// Chroma of a block: each value stands for two pixels. u and v apart, or in pairs, the first of which is at `pairs`.
+void ChromaBlock(const uint8_t* first, const uint8_t* second, bool pairs, uint8_t* a, uint8_t* b) {
+  const hn::CappedTag<uint8_t, kYuvBlock / 2> d;
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  for (int i = 0; i < kYuvBlock / 2; i += lanes) {
+    hn::Vec<decltype(d)> x, y;
+    if (pairs) {
+      hn::LoadInterleaved2(d, first + 2 * i, x, y);
+    } else {
+      x = hn::LoadU(d, first + i);
+      y = hn::LoadU(d, second + i);
+    }
+    hn::StoreInterleaved2(x, x, d, a + 2 * i);
+    hn::StoreInterleaved2(y, y, d, b + 2 * i);
+  }
+}
+
 }  // namespace minnow::vision::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -33,34 +53,28 @@ HWY_AFTER_NAMESPACE();
 namespace minnow::vision {
 
 HWY_EXPORT(YuvBlock);
-
-namespace {
-
-constexpr int kBits = 20, kHalf = 1 << 19;
-
-uint8_t to_byte(int v) { return saturated<uint8_t>(v >> kBits); }
-
-}  // namespace
+HWY_EXPORT(ChromaBlock);
 
 void yuv_row(const YuvCoefficients& k, const uint8_t* y, int64_t y_step, const uint8_t* u, const uint8_t* v,
              int64_t step, uint8_t* dst, int64_t n, int64_t channels, bool red_first) {
-  const int64_t red = red_first ? 0 : 2;
   uint8_t luma[kYuvBlock] = {}, cu[kYuvBlock] = {}, cv[kYuvBlock] = {}, r[kYuvBlock], g[kYuvBlock], b[kYuvBlock];
   for (int64_t at = 0; at < n; at += kYuvBlock) {
     const int64_t m = std::min<int64_t>(kYuvBlock, n - at);
-    for (int64_t i = 0; i < m; ++i) luma[i] = y[(at + i) * y_step];
-    for (int64_t i = 0; i < m; i += 2) {
-      const int64_t pair = (at + i) / 2 * step;
-      cu[i] = cu[i + 1] = u[pair];
-      cv[i] = cv[i + 1] = v[pair];
+    const bool whole = m == kYuvBlock && y_step == 1 && (step == 1 || step == 2);
+    if (whole) {
+      const uint8_t *pu = u + at / 2 * step, *pv = v + at / 2 * step;
+      const bool v_first = step == 2 && pv < pu;
+      HWY_DYNAMIC_DISPATCH(ChromaBlock)(v_first ? pv : pu, pv, step == 2, v_first ? cv : cu, v_first ? cu : cv);
+    } else {
+      for (int64_t i = 0; i < m; ++i) luma[i] = y[(at + i) * y_step];
+      for (int64_t i = 0; i < m; i += 2) {
+        const int64_t pair = (at + i) / 2 * step;
+        cu[i] = cu[i + 1] = u[pair];
+        cv[i] = cv[i + 1] = v[pair];
+      }
     }
-    HWY_DYNAMIC_DISPATCH(YuvBlock)(k, luma, cu, cv, r, g, b);
-    for (int64_t i = 0; i < m; ++i, dst += channels) {
-      dst[red] = r[i];
-      dst[1] = g[i];
-      dst[2 - red] = b[i];
-      if (channels == 4) dst[3] = 255;
-    }
+    HWY_DYNAMIC_DISPATCH(YuvBlock)(k, whole ? y + at : luma, cu, cv, r, g, b);
+    join_planes(red_first ? r : b, g, red_first ? b : r, dst + at * channels, channels, m);
   }
 }
 
@@ -75,15 +89,18 @@ Status from_yuv(const YuvPlanes& src, const Picture& dst, bool red_first, Thread
 }
 
 void to_yuv(const Picture& src, uint8_t* y, uint8_t* u, uint8_t* v, bool red_first) {
-  const int64_t red = red_first ? 0 : 2;
+  uint8_t luma[kColorBlock], cu[kColorBlock], cv[kColorBlock];
   for (int64_t row = 0; row < src.height; ++row) {
     const uint8_t* p = src.row<uint8_t>(row);
-    for (int64_t x = 0; x < src.width; ++x, p += src.channels) {
-      const int r = p[red], g = p[1], b = p[2 - red];
-      *y++ = to_byte(269484 * r + 528482 * g + 102760 * b + kHalf + (16 << kBits));
-      if (row % 2 != 0 || x % 2 != 0) continue;
-      *u++ = to_byte(-155188 * r - 305135 * g + 460324 * b + kHalf + (128 << kBits));
-      *v++ = to_byte(460324 * r - 385875 * g - 74448 * b + kHalf + (128 << kBits));
+    for (int64_t at = 0; at < src.width; at += kColorBlock) {
+      const int64_t m = std::min<int64_t>(kColorBlock, src.width - at);
+      video_block(p + at * src.channels, src.channels, red_first, m, luma, cu, cv);
+      y = std::copy(luma, luma + m, y);
+      if (row % 2 != 0) continue;
+      for (int64_t i = 0; i < m; i += 2) {
+        *u++ = cu[i];
+        *v++ = cv[i];
+      }
     }
   }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -23,8 +24,16 @@ PIXEL_DTYPES = ("uint8", "uint16", "int16", "float32", "float64")
 Image = npt.NDArray[Any]
 
 
+@functools.cache
+def name_of(dtype: np.dtype[Any]) -> str:
+    """The name of a type; numpy makes it anew each time."""
+    return str(dtype.name)
+
+
 def array(value: Any, name: str) -> Image:
     """The value as an array of numbers. Raises UsageError for anything else."""
+    if type(value) is np.ndarray and value.dtype.kind in "buif":
+        return value
     if value is None or isinstance(value, (str, bytes, dict)):
         raise UsageError(f"{name} must be an array, not {described(value)}")
     try:
@@ -63,7 +72,7 @@ def image(
         )
     if 0 in result.shape:
         raise UsageError(f"{name} is empty: its shape is {list(result.shape)}")
-    if result.dtype.name not in dtypes:
+    if name_of(result.dtype) not in dtypes:
         raise UsageError(f"{name} must be of type {listed(dtypes)}, not {result.dtype}")
     given = channels_of(result)
     if channels is not None and given not in channels:
@@ -75,6 +84,8 @@ def image(
 
 def rows(image: Image) -> Image:
     """The image with the elements of each row side by side, as the engine needs them; a copy only if they are not."""
+    if image.flags.c_contiguous and image.dtype.isnative and image.flags.aligned:
+        return image
     step = image.itemsize
     for axis in range(image.ndim - 1, 0, -1):
         if image.strides[axis] != step and image.shape[axis] > 1:
@@ -100,6 +111,8 @@ def matrix(value: Any, name: str, *shapes: tuple[int, ...]) -> npt.NDArray[np.fl
 
 def integer(value: Any, name: str, least: int = -(1 << 31), most: int = (1 << 31) - 1) -> int:
     """A whole number in [least, most]. Raises UsageError for anything else, a fraction too."""
+    if type(value) is int and least <= value <= most:
+        return value
     try:
         if isinstance(value, (float, np.floating)):
             result = int(value)

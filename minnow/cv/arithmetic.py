@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ from minnow.cv.constant import (
     NORM_L2,
     NORM_MINMAX,
 )
+from minnow.cv.thread import getNumThreads
 from minnow.schema.errors import UsageError
 
 DEPTHS = {
@@ -83,7 +85,12 @@ def depth_of(value: Any, default: npt.DTypeLike) -> np.dtype[Any]:
 
 
 def mask_of(value: Any, like: npt.NDArray[Any], name: str = "mask") -> npt.NDArray[np.bool_]:
-    """Where a mask is not 0: an image of bytes, of the height and width of `like`.
+    """Where a mask is not 0; see `mask_bytes`."""
+    return np.not_equal(mask_bytes(value, like, name), 0)
+
+
+def mask_bytes(value: Any, like: npt.NDArray[Any], name: str = "mask") -> npt.NDArray[np.uint8]:
+    """A mask: an image of bytes, of the height and width of `like`, not 0 where something happens.
 
     Raises:
         UsageError: it is something else.
@@ -95,7 +102,7 @@ def mask_of(value: Any, like: npt.NDArray[Any], name: str = "mask") -> npt.NDArr
         raise UsageError(
             f"{name} must be an image of bytes of shape {list(like.shape[:2])}, not {mask.dtype} {list(mask.shape)}"
         )
-    return np.not_equal(mask, 0)
+    return argument.rows(mask).view(np.uint8)
 
 
 def written(result: npt.NDArray[Any], dst: Any) -> npt.NDArray[Any]:
@@ -159,6 +166,8 @@ def addWeighted(
         raise UsageError(f"src1 is of {a.dtype}, src2 of {b.dtype}: the type of the result must be given by dtype")
     weights = [argument.number(v, n) for v, n in ((alpha, "alpha"), (beta, "beta"), (gamma, "gamma"))]
     to = depth_of(depth, image.dtype)
+    if a.dtype == b.dtype and a.shape == b.shape and a.dtype in _SIMPLE and to in _SIMPLE:
+        return written(_weighed(a, b, weights, to), dst)
     wide = _wide(image.dtype, to)
     first, second, shift = (wide(w) for w in weights)
     with np.errstate(all="ignore"):
@@ -166,6 +175,30 @@ def addWeighted(
         total = total + np.multiply(b, second, dtype=wide)
         total += shift
         return written(saturated(total, to), dst)
+
+
+_MOST_PLANES = 512
+_SIMPLE = (np.uint8, np.float32)
+
+
+def _weighed(
+    a: npt.NDArray[Any], b: npt.NDArray[Any] | None, weights: Sequence[float], dtype: npt.DTypeLike
+) -> npt.NDArray[Any]:
+    """a * weights[0] + b * weights[1] + weights[2] of images of bytes or float32, in float32."""
+    from minnow.runtime._engine import vision
+
+    result = np.empty(a.shape, dtype)
+    largest = float(np.finfo(np.float32).max)
+    alpha, beta, gamma = (min(max(w, -largest), largest) for w in weights)
+    second = None if b is None else argument.rows(b)
+    vision.weigh(argument.rows(a), second, result, alpha, beta, gamma, getNumThreads())
+    return result
+
+
+def as_picture(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """An image in memory as the engine takes it where only the size of its elements counts."""
+    image = argument.rows(image)
+    return image.view(np.uint8) if image.dtype == np.int8 else image
 
 
 Bitwise = Callable[[npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[Any]]
@@ -186,13 +219,16 @@ def _masked(result: npt.NDArray[Any], dst: Any, mask: Any) -> npt.NDArray[Any]:
     """The result where the mask is not 0; elsewhere `dst`, or 0 where there is none that fits."""
     if mask is None:
         return written(result, dst)
-    chosen = mask_of(mask, result)
-    before = np.zeros_like(result)
+    from minnow.runtime._engine import vision
+
+    chosen = mask_bytes(mask, result)
+    before = None
     if dst is not None:
         given = argument.array(dst, "dst")
         if given.dtype == result.dtype and _fits(given, result):
-            before = given.reshape(result.shape).copy()
-    before[chosen] = result[chosen]
+            before = np.array(given, order="C").reshape(result.shape)
+    before = np.zeros(result.shape, result.dtype) if before is None else before
+    vision.copy_where(as_picture(result), chosen, as_picture(before), getNumThreads())
     return written(before, dst)
 
 
@@ -237,7 +273,7 @@ def copyTo(src: Array, mask: Array | None = None, dst: Array | None = None) -> A
         UsageError: the mask does not fit the image.
     """
     image = plain_image(src, "src")
-    return _masked(image.copy(), dst, mask)
+    return _masked(image.copy() if mask is None else image, dst, mask)
 
 
 @exported
@@ -245,12 +281,11 @@ def flip(src: Array, flipCode: int, dst: Array | None = None) -> Array:
     """Mirrors an image: 0 exchanges top and bottom, 1 left and right, -1 both."""
     image = plain_image(src, "src")
     code = argument.integer(flipCode, "flipCode")
-    rows = slice(None, None, -1 if code <= 0 else 1)
-    columns = slice(None, None, -1 if code != 0 else 1)
-    image = image[rows]
-    if columns.step < 0:  # faster than a view with a negative step
-        image = np.take(image, np.arange(image.shape[1])[columns], axis=1)
-    return written(np.ascontiguousarray(image), dst)
+    from minnow.runtime._engine import vision
+
+    result = np.empty(image.shape, image.dtype)
+    vision.mirror(as_picture(image), as_picture(result), code <= 0, code != 0, getNumThreads())
+    return written(result, dst)
 
 
 def _images(value: Any, name: str) -> list[npt.NDArray[Any]]:
@@ -292,6 +327,8 @@ def mean(src: Array, mask: Array | None = None) -> tuple[float, float, float, fl
         UsageError: the image has more channels, or the mask does not fit it.
     """
     image = argument.image(src, "src", dtypes=DTYPES, channels=(1, 2, 3, 4))
+    if image.dtype == np.uint8:
+        return _mean_of_bytes(argument.rows(image), None if mask is None else mask_bytes(mask, image))
     values = image.reshape(*image.shape[:2], -1)
     chosen = values.reshape(-1, values.shape[2]) if mask is None else values[mask_of(mask, image)]
     means = [0.0] * 4
@@ -301,6 +338,17 @@ def mean(src: Array, mask: Array | None = None) -> tuple[float, float, float, fl
             total = column.sum(dtype=np.int64 if column.dtype.kind in "iu" else np.float64)
             means[c] = float(total) * (1.0 / len(chosen))
     return means[0], means[1], means[2], means[3]
+
+
+def _mean_of_bytes(
+    image: npt.NDArray[np.uint8], mask: npt.NDArray[np.uint8] | None
+) -> tuple[float, float, float, float]:
+    from minnow.runtime._engine import vision
+
+    count = image.shape[0] * image.shape[1] if mask is None else int(np.count_nonzero(mask))
+    sums = [*vision.channel_sums(image, mask), 0.0, 0.0, 0.0][:4]
+    first, second, third, fourth = (total * (1.0 / count) if count else 0.0 for total in sums)
+    return first, second, third, fourth
 
 
 @exported
@@ -319,6 +367,12 @@ def merge(mv: Sequence[Array], dst: Array | None = None) -> Array:
             raise UsageError(
                 f"mv[{i}] of {image.dtype} {list(image.shape)} does not fit mv[0] of {first.dtype} {list(first.shape)}"
             )
+    if first.dtype == np.uint8 and 1 < len(images) <= _MOST_PLANES and all(image.ndim == 2 for image in images):
+        from minnow.runtime._engine import vision
+
+        merged = np.empty((*first.shape, len(images)), np.uint8)
+        vision.merge([argument.rows(image) for image in images], merged, getNumThreads())
+        return written(merged, dst)
     result = np.concatenate([image.reshape(*image.shape[:2], -1) for image in images], axis=2)
     return written(result[..., 0] if result.shape[2] == 1 else result, dst)
 
@@ -329,6 +383,12 @@ def split(m: Array, mv: None = None) -> tuple[Array, ...]:
     if mv is not None:
         raise UsageError("mv must be None: it is the result")
     image = plain_image(m, "m")
+    if image.dtype == np.uint8 and image.ndim == 3:
+        from minnow.runtime._engine import vision
+
+        planes = [np.empty(image.shape[:2], np.uint8) for _ in range(image.shape[2])]
+        vision.split(argument.rows(image), planes, getNumThreads())
+        return tuple(planes)
     channels = image.reshape(*image.shape[:2], -1)
     return tuple(np.ascontiguousarray(channels[..., c]) for c in range(channels.shape[2]))
 
@@ -363,11 +423,11 @@ def normalize(
     kind = argument.integer(NORM_L2 if norm_type is None else norm_type, "norm_type")
     to = depth_of(dtype, image.dtype)
     if mask is None:
-        values = image if kind == NORM_MINMAX else image.astype(np.float64)
+        values = image
     else:
         if kind == NORM_MINMAX and argument.channels_of(image) > 1:
             raise UsageError("NORM_MINMAX with a mask needs an image of one channel")
-        values = image[mask_of(mask, image)].astype(np.float64)
+        values = image[mask_of(mask, image)]
     shift = 0.0
     with np.errstate(all="ignore"):
         if kind == NORM_MINMAX:
@@ -376,19 +436,34 @@ def normalize(
             scale = (high - low) * (1 / (most - least) if most - least > np.finfo(np.float64).eps else 0.0)
             shift = low - least * scale
         elif kind in (NORM_INF, NORM_L1, NORM_L2):
-            size = np.abs(values)
-            norm = (
-                size.max(initial=0) if kind == NORM_INF else size.sum() if kind == NORM_L1 else (size**2).sum() ** 0.5
-            )
-            scale = low / float(norm) if norm > np.finfo(np.float64).eps else 0.0
+            norm = _norm(values, kind)
+            scale = low / norm if norm > np.finfo(np.float64).eps else 0.0
         else:
             raise UsageError(f"norm_type is {kind}: it must be NORM_INF, NORM_L1, NORM_L2 or NORM_MINMAX")
         wide = _wide(image.dtype, to)
-        if image.dtype == np.uint8:
-            result = saturated(np.arange(256, dtype=wide) * wide(scale) + wide(shift), to)[image]
+        if image.dtype in _SIMPLE and to in _SIMPLE:
+            result = _weighed(image, None, (scale, 0.0, shift), to)
         else:
             result = saturated(image.astype(wide) * wide(scale) + wide(shift), to)
     return _masked(result, dst, mask)
+
+
+def _norm(values: npt.NDArray[Any], kind: int) -> float:
+    """The largest magnitude, the sum of magnitudes, or the root of the sum of squares; in float64."""
+    if values.size == 0:
+        return 0.0
+    if values.dtype == np.uint8:
+        from minnow.runtime._engine import vision
+
+        counts = np.array(vision.count_bytes(argument.rows(np.atleast_2d(values)), None), np.float64)
+        sizes = np.arange(256, dtype=np.float64)
+        values = np.flatnonzero(counts) if kind == NORM_INF else counts * (sizes if kind == NORM_L1 else sizes**2)
+        total = float(values.max() if kind == NORM_INF else values.sum())
+        return total if kind != NORM_L2 else math.sqrt(total)
+    size = np.abs(values.astype(np.float64))
+    if kind == NORM_L2:
+        return math.sqrt(float(np.dot(size.ravel(), size.ravel())))
+    return float(size.max() if kind == NORM_INF else size.sum())
 
 
 @exported

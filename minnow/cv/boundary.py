@@ -28,14 +28,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_PLAIN = (np.ndarray, int, float, type(None))
+
+
 def exported(function: Callable[P, R]) -> Callable[P, R]:
     """Makes a function on arrays public, under its name, which is OpenCV's."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        arrays = [_array_of(a) for a in args]
-        named = {name: _array_of(a) for name, a in kwargs.items()}
-        return _var_of(function(*arrays, **named))  # type: ignore[no-any-return]
+        arrays = [a if type(a) in _PLAIN else _array_of(a) for a in args]
+        named = {name: _array_of(a) for name, a in kwargs.items()} if kwargs else kwargs
+        return _var_of(function(*arrays, **named))  # type: ignore[arg-type, no-any-return]
 
     return named("cv", like=f"cv2.{function.__name__}")(call)
 

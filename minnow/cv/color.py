@@ -73,7 +73,7 @@ class Conversion:
             types = ("uint8", "float32")
         else:
             types = ("uint8", "uint16", "float32")
-        if src.dtype.name not in types:
+        if argument.name_of(src.dtype) not in types:
             raise UsageError(f"this conversion takes images of type {argument.listed(types)}, not {src.dtype}")
 
 
@@ -154,8 +154,8 @@ def cvtColor(src: Array, code: int, dstCn: int = 0) -> Array:
         dstCn: channels of the result where the code leaves the choice: 3 or 4; 0: 3.
 
     Returns:
-        An image of the same type. One channel gives [height, width]. Bytes are within one level of OpenCV's; from Lab
-        and Luv, where OpenCV has tables, fewer than one of 3000 pixels differ by two.
+        An image of the same type. One channel gives [height, width]. Bytes are within one level of OpenCV's; from Luv,
+        where OpenCV has tables, fewer than one of 3000 pixels differ by two.
 
     Raises:
         UsageError: an unknown code, or an image that it does not take.

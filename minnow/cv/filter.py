@@ -115,7 +115,7 @@ def GaussianBlur(src: Array, ksize: Any, sigmaX: float, sigmaY: float = 0, borde
     if image.dtype == np.uint8:
         fixed = _fixed(across, 8), _fixed(down, 8)
         return _separable(image, "uint8", *fixed, border, bits=16)
-    return _separable(image, image.dtype.name, across, down, border)
+    return _separable(image, argument.name_of(image.dtype), across, down, border)
 
 
 def _derivative(
@@ -383,7 +383,7 @@ def bilateralFilter(
     radius = max(round(min(space, 1e6) * 1.5) if diameter <= 0 else diameter // 2, 1)
     if radius > LARGEST_KERNEL // 2:
         raise UsageError(f"a window of {2 * radius + 1} pixels is too large")
-    dst = like(image, image.dtype.name)
+    dst = like(image, argument.name_of(image.dtype))
     vision.bilateral(argument.rows(image), dst, radius, color, space, filter_border(borderType), getNumThreads())
     return dst
 

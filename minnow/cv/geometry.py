@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from minnow.cv import argument
 from minnow.cv.argument import Image, channels_of
-from minnow.cv.arithmetic import DTYPES
+from minnow.cv.arithmetic import DTYPES, as_picture
 from minnow.cv.boundary import Array, exported
 from minnow.cv.constant import (
     BORDER_CONSTANT,
@@ -141,12 +141,20 @@ def rotate(src: Array, rotateCode: int) -> Array:
         rotateCode: ROTATE_90_CLOCKWISE, ROTATE_180 or ROTATE_90_COUNTERCLOCKWISE.
     """
     image = argument.image(src, dtypes=DTYPES)
-    turns = {ROTATE_90_CLOCKWISE: -1, ROTATE_180: 2, ROTATE_90_COUNTERCLOCKWISE: 1}
     code = argument.integer(rotateCode, "rotateCode")
-    if code not in turns:
+    if code not in (ROTATE_90_CLOCKWISE, ROTATE_180, ROTATE_90_COUNTERCLOCKWISE):
         raise UsageError(f"rotateCode is {code}: it must be one of the constants ROTATE_...")
-    turned = np.rot90(image, turns[code])
-    return np.ascontiguousarray(turned.reshape(shape_of(turned.shape[0], turned.shape[1], channels_of(image))))
+    from minnow.runtime._engine import vision
+
+    height, width, channels = image.shape[0], image.shape[1], channels_of(image)
+    height, width = (height, width) if code == ROTATE_180 else (width, height)
+    result = argument.result(shape_of(height, width, channels), image.dtype)
+    source, target = (as_picture(argument.rows(v)) for v in (image, result))
+    if code == ROTATE_180:
+        vision.mirror(source, target, True, True, getNumThreads())
+    else:
+        vision.turn(source, target, code == ROTATE_90_CLOCKWISE, getNumThreads())
+    return result
 
 
 def _interpolation(flags: Any, name: str) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minnow.cv import argument
-from minnow.cv.arithmetic import mask_of, written
+from minnow.cv.arithmetic import mask_bytes, written
 from minnow.cv.boundary import Array, exported
 from minnow.schema.errors import UsageError
 
@@ -68,7 +68,8 @@ def calcHist(
     for low, high in zip(bounds[::2], bounds[1::2], strict=True):
         if not low < high:
             raise UsageError(f"ranges has {low} and {high}: the lower bound must be less than the upper one")
-    counts = _counts([planes[c] for c in chosen], sizes, bounds, None if mask is None else mask_of(mask, planes[0]))
+    where = None if mask is None else mask_bytes(mask, planes[0])
+    counts = _counts([planes[c] for c in chosen], sizes, bounds, where)
     result = counts.astype(np.float32).reshape(sizes if len(sizes) > 1 else (-1, 1))
     if argument.flag(accumulate, "accumulate") and hist is not None:
         given = argument.array(hist, "hist")
@@ -82,13 +83,15 @@ def _counts(
     planes: list[npt.NDArray[np.generic]],
     sizes: list[int],
     bounds: list[float],
-    mask: npt.NDArray[np.bool_] | None,
+    mask: npt.NDArray[np.uint8] | None,
 ) -> npt.NDArray[np.float64]:
-    chosen = planes if mask is None else [plane[mask] for plane in planes]
-    if len(chosen) == 1 and chosen[0].dtype == np.uint8:  # how often each of 256 values occurs says all
+    if len(planes) == 1 and planes[0].dtype == np.uint8:  # how often each of 256 values occurs says all
+        from minnow.runtime._engine import vision
+
         bins, valid = _bins_of(np.arange(256, dtype=np.float64), sizes[0], bounds[0], bounds[1])
-        values = np.bincount(chosen[0].ravel(), minlength=256)
+        values = np.array(vision.count_bytes(argument.rows(planes[0]), mask), np.int64)
         return np.asarray(np.bincount(bins[valid], values[valid], sizes[0]), np.float64)
+    chosen = planes if mask is None else [plane[mask != 0] for plane in planes]
     index = np.zeros(chosen[0].shape, np.int64)
     inside = np.ones(index.shape, bool)
     for plane, n, low, high in zip(chosen, sizes, bounds[::2], bounds[1::2], strict=True):

@@ -12,7 +12,7 @@ from minnow.cv.arithmetic import saturated
 from minnow.cv.boundary import Array, exported
 from minnow.cv.constant import BORDER_CONSTANT, BORDER_DEFAULT, BORDER_WRAP
 from minnow.cv.filter import filter_border
-from minnow.cv.geometry import border_of, without_one
+from minnow.cv.geometry import border_of, shape_of, without_one
 from minnow.cv.kernel import LARGEST_KERNEL, anchor_of
 from minnow.cv.thread import getNumThreads
 from minnow.schema.errors import UsageError
@@ -116,6 +116,10 @@ def _pyramid_size(dstsize: Any, expected: tuple[int, int], slack: tuple[int, int
     return given
 
 
+def _of_size(image: Image, size: tuple[int, int]) -> Image:
+    return argument.result(shape_of(size[1], size[0], argument.channels_of(image)), image.dtype)
+
+
 @exported
 def pyrDown(src: Array, dstsize: Any = None, borderType: int = BORDER_DEFAULT) -> Array:
     """Blurs an image and halves its size.
@@ -135,13 +139,13 @@ def pyrDown(src: Array, dstsize: Any = None, borderType: int = BORDER_DEFAULT) -
     size = _pyramid_size(dstsize, ((width + 1) // 2, (height + 1) // 2), (1, 1))
     if any(abs(2 * a - b) > 2 or 2 * a - 1 > b for a, b in zip(size, (width, height), strict=True)):
         raise UsageError(f"dstsize is {size}: it must be half of {(width, height)}, rounded up, or 1 less")
-    weights = [1.0, 4.0, 6.0, 4.0, 1.0]
-    whole = image.dtype == np.uint8
-    if not whole:
-        weights = [w / 16 for w in weights]
+    if image.dtype in (np.uint8, np.float32):
+        small = _of_size(image, size)
+        vision.pyramid(argument.rows(image), small, False, border, getNumThreads())
+        return small
+    weights = [w / 16 for w in (1.0, 4.0, 6.0, 4.0, 1.0)]
     full = np.empty_like(argument.rows(image))
-    bits = 8 if whole else -1
-    vision.separable(argument.rows(image), full, weights, weights, 2, 2, 0.0, bits, border, getNumThreads())
+    vision.separable(argument.rows(image), full, weights, weights, 2, 2, 0.0, -1, border, getNumThreads())
     small = full[: 2 * size[1] : 2, : 2 * size[0] : 2]
     return np.ascontiguousarray(without_one(small))
 
@@ -155,11 +159,17 @@ def pyrUp(src: Array, dstsize: Any = None, borderType: int = BORDER_DEFAULT) -> 
         dstsize: (width, height) of the result; None: twice that of the image.
         borderType: BORDER_DEFAULT, the only border there is.
     """
+    from minnow.runtime._engine import vision
+
     image = argument.image(src)
     if border_of(borderType) != BORDER_DEFAULT:
         raise UsageError("pyrUp has only BORDER_DEFAULT")
     height, width = image.shape[:2]
     size = _pyramid_size(dstsize, (2 * width, 2 * height), (1, 1))
+    if image.dtype in (np.uint8, np.float32):
+        large = _of_size(image, size)
+        vision.pyramid(argument.rows(image), large, True, BORDER_DEFAULT, getNumThreads())
+        return large
     dtype = np.int32 if image.dtype.kind in "ui" else image.dtype
     up = _doubled(_doubled(image.astype(dtype), 0)[: size[1]], 1)[:, : size[0]]
     for axis, n in ((0, size[1]), (1, size[0])):

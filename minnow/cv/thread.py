@@ -13,7 +13,9 @@ _threads = 0
 @exported
 def getNumThreads() -> int:
     """The number of threads that functions of this package use: at first one for each processor of the process."""
-    return _threads or len(os.sched_getaffinity(0))
+    global _threads
+    _threads = _threads or len(os.sched_getaffinity(0))
+    return _threads
 
 
 @exported

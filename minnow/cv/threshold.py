@@ -25,6 +25,7 @@ from minnow.cv.constant import (
 )
 from minnow.cv.filter import GaussianBlur, boxFilter
 from minnow.cv.pair import paired
+from minnow.cv.thread import getNumThreads
 from minnow.schema.errors import UsageError
 
 
@@ -58,7 +59,7 @@ def threshold(src: Array, thresh: float, maxval: float, type: int, dst: Array | 
     if automatic:
         known = ("uint8", "uint16") if automatic == THRESH_OTSU else ("uint8",)
         argument.image(image, "src", dtypes=known, channels=(1,))
-        counts = np.bincount(image.ravel(), minlength=np.iinfo(image.dtype).max + 1)
+        counts = _counts(image)
         limit = float(_otsu(counts) if automatic == THRESH_OTSU else _triangle(counts))
     if image.dtype.kind in "iu":
         limit, most = math.floor(limit), round(most)
@@ -66,25 +67,41 @@ def threshold(src: Array, thresh: float, maxval: float, type: int, dst: Array | 
 
 
 def _compared(image: npt.NDArray[Any], limit: float, most: float, kind: int) -> npt.NDArray[Any]:
+    is_inside = True
     if image.dtype.kind in "iu":
         limits = np.iinfo(image.dtype)
-        above = image > limit if limits.min <= limit <= limits.max else np.full(image.shape, limit < limits.min)
-        limit, most = (min(max(v, limits.min), limits.max) for v in (limit, most))
-        bound, top, zero = np.array([limit, most, 0]).astype(image.dtype)
+        is_inside = limits.min <= limit <= limits.max
+        values = [min(max(v, limits.min), limits.max) for v in (limit, most)]
     else:
-        with np.errstate(over="ignore"):
-            bound, top, zero = np.array([limit, most, 0]).astype(image.dtype)
-        above = image > bound
+        values = [limit, most]
+    with np.errstate(over="ignore"):
+        bound, top, zero = np.array([*values, 0]).astype(image.dtype)
     below_and_above = {
         THRESH_BINARY: (zero, top),
         THRESH_BINARY_INV: (top, zero),
-        THRESH_TRUNC: (image, bound),
-        THRESH_TOZERO: (zero, image),
-        THRESH_TOZERO_INV: (image, zero),
+        THRESH_TRUNC: (None, bound),
+        THRESH_TOZERO: (zero, None),
+        THRESH_TOZERO_INV: (None, zero),
     }
     below, otherwise = below_and_above[kind]
-    result: npt.NDArray[Any] = np.where(above, otherwise, below)
-    return result
+    if is_inside:
+        from minnow.runtime._engine import vision
+
+        result: npt.NDArray[Any] = np.empty(image.shape, image.dtype)
+        numbers = (None if v is None else float(v) for v in (otherwise, below))
+        vision.compare(argument.rows(image), result, float(bound), *numbers, getNumThreads())
+        return result
+    chosen = otherwise if limit < 0 else below  # all are above, or none
+    return image.copy() if chosen is None else np.full_like(image, chosen)
+
+
+def _counts(image: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """How often each value occurs."""
+    from minnow.runtime._engine import vision
+
+    if image.dtype == np.uint8:
+        return np.array(vision.count_bytes(argument.rows(image), None), np.int64)
+    return np.bincount(image.ravel(), minlength=np.iinfo(image.dtype).max + 1)
 
 
 def _otsu(counts: npt.NDArray[np.int64]) -> int:
@@ -169,22 +186,20 @@ def adaptiveThreshold(
         )
     constant = argument.number(C, "C", -1e9, 1e9)
     plane = image.reshape(image.shape[:2])
-    difference = plane.astype(np.int16) - _means(plane, size, method == ADAPTIVE_THRESH_GAUSSIAN_C)
-    if kind == THRESH_BINARY:
-        chosen = difference > -math.ceil(constant)
-    else:
-        chosen = difference <= -math.floor(constant)
+    difference = np.subtract(plane, _means(plane, size, method == ADAPTIVE_THRESH_GAUSSIAN_C), dtype=np.int16)
     value = 0 if most < 0 else min(round(most), 255)
-    result = np.where(chosen, np.uint8(value), np.uint8(0))
-    return written(result, dst)
+    binary = kind == THRESH_BINARY
+    limit = -math.ceil(constant) if binary else -math.floor(constant)
+    above = _compared(difference, limit, 1, THRESH_BINARY if binary else THRESH_BINARY_INV)
+    return written(np.multiply(above, value, dtype=np.uint8, casting="unsafe"), dst)
 
 
-def _means(plane: npt.NDArray[np.uint8], size: int, weighted: bool) -> npt.NDArray[np.int16]:
+def _means(plane: npt.NDArray[np.uint8], size: int, weighted: bool) -> npt.NDArray[np.uint8]:
     """Rounded means of neighborhoods; beyond the border its pixels repeat."""
     if not weighted:
-        return np.asarray(boxFilter(plane, -1, (size, size), True, BORDER_REPLICATE)).astype(np.int16)
+        return np.asarray(boxFilter(plane, -1, (size, size), True, BORDER_REPLICATE))
     smooth = np.asarray(GaussianBlur(plane.astype(np.float32), (size, size), 0, 0, BORDER_REPLICATE))
-    return saturated(smooth, np.uint8).astype(np.int16)
+    return saturated(smooth, np.uint8)
 
 
 @exported
@@ -212,9 +227,9 @@ def blendLinear(src1: Array, src2: Array, weights1: Array, weights2: Array, dst:
         w = w[..., 0] if w.ndim == 3 and w.shape[2] == 1 else w
         if w.shape != a.shape[:2] or w.dtype != np.float32:
             raise UsageError(f"{name} must be float32 {list(a.shape[:2])}, not {w.dtype} {list(w.shape)}")
-        given.append(w[..., None] if a.ndim == 3 else w)
-    first, second = given
-    with np.errstate(all="ignore"):
-        blended = (a * first + b * second) / (first + second + np.float32(1e-5))
-    result = saturated(blended, a.dtype)
+        given.append(argument.rows(w))
+    from minnow.runtime._engine import vision
+
+    result: npt.NDArray[Any] = np.empty(a.shape, a.dtype)
+    vision.blend(argument.rows(a), argument.rows(b), *given, result, getNumThreads())
     return written(result, dst)

@@ -12,7 +12,7 @@ import minnow.cv as cv
 
 Image = npt.NDArray[Any]
 
-SIDES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 32, 37, 53, 64)
+SIDES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 32, 37, 53, 64, 97, 140)
 
 
 def picture(rng: np.random.Generator, dtype: str, channels: int, least: int = 1) -> Image:

@@ -1,0 +1,434 @@
+#include "kernels/vision/color_block.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/vision/color_pixel.h"
+
+#define HWY_TARGET_INCLUDE __BASE_FILE__
+#include "kernels/cpu/machine/simd.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace minnow::vision::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+void SplitBlock(const uint8_t* src, int64_t channels, uint8_t* a, uint8_t* b, uint8_t* c) {
+  const hn::CappedTag<uint8_t, kColorBlock> d;
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  for (int i = 0; i < kColorBlock; i += lanes, src += channels * lanes) {
+    hn::Vec<decltype(d)> x, y, z, alpha;
+    if (channels == 3) {
+      hn::LoadInterleaved3(d, src, x, y, z);
+    } else {
+      hn::LoadInterleaved4(d, src, x, y, z, alpha);
+    }
+    hn::StoreU(x, d, a + i);
+    hn::StoreU(y, d, b + i);
+    hn::StoreU(z, d, c + i);
+  }
+}
+
+void JoinBlock(const uint8_t* a, const uint8_t* b, const uint8_t* c, uint8_t* dst, int64_t channels) {
+  const hn::CappedTag<uint8_t, kColorBlock> d;
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  for (int i = 0; i < kColorBlock; i += lanes, dst += channels * lanes) {
+    const auto x = hn::LoadU(d, a + i), y = hn::LoadU(d, b + i), z = hn::LoadU(d, c + i);
+    if (channels == 3) {
+      hn::StoreInterleaved3(x, y, z, d, dst);
+    } else {
+      hn::StoreInterleaved4(x, y, z, hn::Set(d, uint8_t{255}), d, dst);
+    }
+  }
+}
+
+HWY_INLINE uint8_t Byte(int32_t x) { return static_cast<uint8_t>(x < 0 ? 0 : x > 255 ? 255 : x); }
+// To the nearest: the fraction is lost in the sum.
+HWY_INLINE int32_t Nearest(float x) {
+  constexpr float kLarge = 12582912.0f;
+  return static_cast<int32_t>((x + kLarge) - kLarge);
+}
+// Blue, green and red to 16 bits: 5, 6 or 5, and 5 of them.
+void PackBlock(const ColorPlanes& p, bool six, uint16_t* dst) {
+  if (six) {
+    for (int i = 0; i < kColorBlock; ++i)
+      dst[i] = static_cast<uint16_t>(p.a[i] >> 3 | (p.b[i] & ~3) << 3 | (p.c[i] & ~7) << 8);
+  } else {
+    for (int i = 0; i < kColorBlock; ++i)
+      dst[i] = static_cast<uint16_t>(p.a[i] >> 3 | (p.b[i] & ~7) << 2 | (p.c[i] & ~7) << 7);
+  }
+}
+
+// Blue, green and red to video: luma, and chroma of each pixel. Weights of 20 bits.
+void VideoBlock(const ColorPlanes& p, uint8_t* y, uint8_t* u, uint8_t* v) {
+  constexpr int kBits = 20, kHalf = 1 << 19;
+  for (int i = 0; i < kColorBlock; ++i) {
+    const int32_t b = p.a[i], g = p.b[i], r = p.c[i];
+    y[i] = Byte((269484 * r + 528482 * g + 102760 * b + kHalf + (16 << kBits)) >> kBits);
+    u[i] = Byte((-155188 * r - 305135 * g + 460324 * b + kHalf + (128 << kBits)) >> kBits);
+    v[i] = Byte((460324 * r - 385875 * g - 74448 * b + kHalf + (128 << kBits)) >> kBits);
+  }
+}
+
+HWY_INLINE uint8_t Byte(float x) {
+  x = x < 0 ? 0 : x;
+  return static_cast<uint8_t>(Nearest(x > 255 ? 255 : x));
+}
+HWY_INLINE float Least(float a, float b) { return a < b ? a : b; }
+HWY_INLINE float Most(float a, float b) { return a < b ? b : a; }
+HWY_INLINE float Unit(float x) { return Least(Most(x, 0.0f), 1.0f); }
+HWY_INLINE int32_t Rounded(int32_t x, int bits) { return (x + (1 << (bits - 1))) >> bits; }
+
+// The constants are copied: for the compiler, bytes that are written may be a part of them.
+
+// Blocks of blue, green and red to another space, and back; k.whole has the weights. Differences of two channels from
+// luma, first that of the third channel.
+void ToDifferences(const BlockConstants& given, ColorPlanes* p) {
+  const BlockConstants k = given;
+  for (int i = 0; i < kColorBlock; ++i) {
+    const int32_t a = p->a[i], g = p->b[i], c = p->c[i];
+    const int32_t y = Rounded(a * k.whole[2] + g * 9617 + c * k.whole[3], 14);
+    p->a[i] = Byte(y);
+    p->b[i] = Byte(Rounded((c - y) * k.whole[0] + (128 << 14), 14));
+    p->c[i] = Byte(Rounded((a - y) * k.whole[1] + (128 << 14), 14));
+  }
+}
+void FromDifferences(const BlockConstants& given, ColorPlanes* p) {
+  const BlockConstants k = given;
+  for (int i = 0; i < kColorBlock; ++i) {
+    const int32_t y = p->a[i], first = p->b[i] - 128, second = p->c[i] - 128;
+    p->a[i] = Byte(y + Rounded(second * k.whole[3], 14));
+    p->b[i] = Byte(y + Rounded(second * k.whole[2] + first * k.whole[1], 14));
+    p->c[i] = Byte(y + Rounded(first * k.whole[0], 14));
+  }
+}
+void Matrix(const BlockConstants& given, ColorPlanes* p) {
+  const BlockConstants k = given;
+  for (int i = 0; i < kColorBlock; ++i) {
+    const int32_t x = p->a[i], y = p->b[i], z = p->c[i];
+    p->a[i] = Byte(Rounded(x * k.whole[0] + y * k.whole[1] + z * k.whole[2], 12));
+    p->b[i] = Byte(Rounded(x * k.whole[3] + y * k.whole[4] + z * k.whole[5], 12));
+    p->c[i] = Byte(Rounded(x * k.whole[6] + y * k.whole[7] + z * k.whole[8], 12));
+  }
+}
+
+void ToHsv(const BlockConstants& given, ColorPlanes* p) {
+  const BlockConstants k = given;
+  const float whole = static_cast<float>(k.circle << 12) / 6;
+  for (int i = 0; i < kColorBlock; ++i) {
+    const int32_t b = p->a[i], g = p->b[i], r = p->c[i];
+    int32_t most = b > g ? b : g, least = b < g ? b : g;
+    most = most > r ? most : r;
+    least = least < r ? least : r;
+    const int32_t range = most - least;
+    // Quotients of 12 bits, of which OpenCV has tables.
+    const int32_t per_range = Nearest(whole / static_cast<float>(range < 1 ? 1 : range));
+    const int32_t per_most = Nearest(static_cast<float>(255 << 12) / static_cast<float>(most < 1 ? 1 : most));
+    int32_t h = most == r ? g - b : most == g ? b - r + 2 * range : r - g + 4 * range;
+    h = Rounded(h * per_range, 12);
+    p->a[i] = Byte(h < 0 ? h + k.circle : h);
+    p->b[i] = Byte(Rounded(range * per_most, 12));
+    p->c[i] = static_cast<uint8_t>(most);
+  }
+}
+
+void ToHls(const BlockConstants& given, ColorPlanes* p) {
+  const BlockConstants k = given;
+  for (int i = 0; i < kColorBlock; ++i) {
+    constexpr float kUnit = 1 / 255.0f;
+    const float b = p->a[i] * kUnit, g = p->b[i] * kUnit, r = p->c[i] * kUnit;
+    const float most = Most(Most(b, g), r), least = Least(Least(b, g), r), range = most - least;
+    const float light = (most + least) * 0.5f, from_white = 2 - most - least;
+    // Without color the numerators are 0, whatever the divisors.
+    const float divisor = Most(range, 1e-6f);
+    const float saturation = range / Most(light < 0.5f ? most + least : from_white, 1e-6f);
+    const float turn = 60.0f / divisor;
+    const float of_red = (g - b) * turn, of_green = (b - r) * turn + 120, of_blue = (r - g) * turn + 240;
+    float h = most == g ? of_green : of_blue;
+    h = most == r ? of_red : h;
+    h = h < 0 ? h + 360 : h;
+    p->a[i] = Byte(h * k.hue);
+    p->b[i] = Byte(light * 255);
+    p->c[i] = Byte(saturation * 255);
+  }
+}
+
+// Each channel is a function of the distance to its own hue.
+void FromHsv(const BlockConstants& given, ColorPlanes* p) {
+  const BlockConstants k = given;
+  for (int i = 0; i < kColorBlock; ++i) {
+    float h = p->a[i] * k.hue;
+    h = h >= 6 ? h - 6 : h;
+    const float v = p->c[i], part = v * (p->b[i] * (1 / 255.0f));
+    const auto channel = [&](float start) HWY_ATTR {
+      float at = h + start;
+      at = at >= 6 ? at - 6 : at;
+      return Byte(v - part * Unit(Least(at, 4 - at)));
+    };
+    p->a[i] = channel(1);
+    p->b[i] = channel(3);
+    p->c[i] = channel(5);
+  }
+}
+void FromHls(const BlockConstants& given, ColorPlanes* p) {
+  const BlockConstants k = given;
+  for (int i = 0; i < kColorBlock; ++i) {
+    float h = p->a[i] * (2 * k.hue);
+    h = h >= 12 ? h - 12 : h;
+    const float light = p->b[i], part = p->c[i] * (1 / 255.0f) * Least(light, 255 - light);
+    const auto channel = [&](float start) HWY_ATTR {
+      float at = h + start;
+      at = at >= 12 ? at - 12 : at;
+      return Byte(light - part * Most(-1.0f, Least(Least(at - 3, 9 - at), 1.0f)));
+    };
+    p->a[i] = channel(4);
+    p->b[i] = channel(8);
+    p->c[i] = channel(0);
+  }
+}
+
+// The cube root of a number from 0.008 to 1: a guess that divides the exponent, and three steps of Newton's method.
+HWY_INLINE float Root(float x) {
+  int32_t bits;
+  std::memcpy(&bits, &x, 4);
+  bits = static_cast<int32_t>(static_cast<float>(bits) * (1 / 3.0f)) + 709921077;
+  float y;
+  std::memcpy(&y, &bits, 4);
+  for (int step = 0; step < 3; ++step) y = y * (2 / 3.0f) + x * (1 / 3.0f) / (y * y);
+  return y;
+}
+
+constexpr float kWhiteX = 0.950456f, kWhiteZ = 1.088754f;
+constexpr float kPlaceU = 4 * kWhiteX / (kWhiteX + 15 + 3 * kWhiteZ), kPlaceV = 9.0f / (kWhiteX + 15 + 3 * kWhiteZ);
+
+void ToLuv(const BlockConstants& given, ColorPlanes* p) {
+  const BlockConstants k = given;
+  float red[kColorBlock], green[kColorBlock], blue[kColorBlock];
+  for (int i = 0; i < kColorBlock; ++i) {
+    blue[i] = k.linear[p->a[i]];
+    green[i] = k.linear[p->b[i]];
+    red[i] = k.linear[p->c[i]];
+  }
+  for (int i = 0; i < kColorBlock; ++i) {
+    const float r = red[i], g = green[i], b = blue[i];
+    const float x = kRgbToXyz[0][0] * r + kRgbToXyz[0][1] * g + kRgbToXyz[0][2] * b;
+    const float y = kRgbToXyz[1][0] * r + kRgbToXyz[1][1] * g + kRgbToXyz[1][2] * b;
+    const float z = kRgbToXyz[2][0] * r + kRgbToXyz[2][1] * g + kRgbToXyz[2][2] * b;
+    const float light = y > 0.008856f ? 116 * Root(Most(y, 0.008f)) - 16 : 903.3f * y;
+    const float d = 1 / Most(x + 15 * y + 3 * z, 1.1920929e-7f);
+    const float u = 13 * light * (4 * x * d - kPlaceU), v = 13 * light * (9 * y * d - kPlaceV);
+    p->a[i] = Byte(light * 2.55f);
+    p->b[i] = Byte((u + 134) * (255.0f / 354));
+    p->c[i] = Byte((v + 140) * (255.0f / 262));
+  }
+}
+
+// Linear values to bytes by a table, as OpenCV does.
+HWY_INLINE void Gamma(const BlockConstants& k, const float* x, const float* y, const float* z, ColorPlanes* p) {
+  int32_t at[3][kColorBlock];
+  for (int c = 0; c < 3; ++c) {
+    const float* m = kXyzToRgb[2 - c];
+    for (int i = 0; i < kColorBlock; ++i) {
+      const float value = (m[0] * x[i] + m[1] * y[i] + m[2] * z[i]) * 4096;
+      at[c][i] = Nearest(Least(Most(value, 0.0f), 4095.0f));
+    }
+  }
+  for (int i = 0; i < kColorBlock; ++i) {
+    p->a[i] = k.gamma[at[0][i]];
+    p->b[i] = k.gamma[at[1][i]];
+    p->c[i] = k.gamma[at[2][i]];
+  }
+}
+
+// In steps of 2^-14, as in OpenCV: its tables round there, and dark colors show that.
+void FromLab(const BlockConstants& given, ColorPlanes* p) {
+  const BlockConstants k = given;
+  constexpr float kUnit = 1 << 14;
+  constexpr float kWhites[3] = {kWhiteX, 1.0f, kWhiteZ};
+  int32_t weight[3][3];
+  for (int c = 0; c < 3; ++c)
+    for (int i = 0; i < 3; ++i) weight[c][i] = Nearest(4096 * kXyzToRgb[2 - c][i] * kWhites[i]);
+  int32_t at[3][kColorBlock];
+  for (int i = 0; i < kColorBlock; ++i) {
+    const float light = p->a[i] * (100 / 255.0f);
+    const float dark = light * (1 / 903.3f);
+    const float root = light <= 8 ? 7.787f * dark + 16.0f / 116 : (light + 16) * (1 / 116.0f);
+    const auto cubed = [](int32_t steps) HWY_ATTR {
+      const float f = static_cast<float>(steps) * (1 / kUnit);
+      const float value = (f <= 0.206896552f ? (f - 16.0f / 116) * (1 / 7.787f) : f * f * f) * kUnit;
+      const int32_t whole = static_cast<int32_t>(value);
+      return static_cast<float>(whole) > value ? whole - 1 : whole;
+    };
+    const int32_t middle = Nearest(root * kUnit);
+    const int32_t y = Nearest((light <= 8 ? dark : root * root * root) * kUnit);
+    const int32_t x = cubed(middle + ((5 * 53687 * p->b[i] + 128) >> 13) - 4194);
+    const int32_t z = cubed(middle - ((41943 * p->c[i] + 16) >> 9) + 10484);
+    for (int c = 0; c < 3; ++c) {
+      const int32_t sum = Rounded(weight[c][0] * x + weight[c][1] * y + weight[c][2] * z, 14);
+      at[c][i] = sum < 0 ? 0 : sum > 4095 ? 4095 : sum;
+    }
+  }
+  for (int i = 0; i < kColorBlock; ++i) {
+    p->a[i] = k.gamma[at[0][i]];
+    p->b[i] = k.gamma[at[1][i]];
+    p->c[i] = k.gamma[at[2][i]];
+  }
+}
+
+void FromLuv(const BlockConstants& given, ColorPlanes* p) {
+  const BlockConstants k = given;
+  float x[kColorBlock], y[kColorBlock], z[kColorBlock];
+  for (int i = 0; i < kColorBlock; ++i) {
+    const float light = p->a[i] * (100 / 255.0f), f = (light + 16) * (1 / 116.0f);
+    const float u = p->b[i] * (354 / 255.0f) - 134, v = p->c[i] * (262 / 255.0f) - 140;
+    const float up = 3 * (u + light * 13 * kPlaceU);
+    const float divisor = v + light * 13 * kPlaceV;
+    const float vp = Least(0.25f, Most(-0.25f, 0.25f / divisor));
+    y[i] = light >= 8 ? f * f * f : light * (1 / 903.3f);
+    x[i] = Least(2.0f, Most(0.0f, 3 * y[i] * up * vp));
+    z[i] = Least(2.0f, Most(0.0f, y[i] * ((12 * 13 * light - up) * vp - 5)));
+  }
+  Gamma(k, x, y, z, p);
+}
+
+}  // namespace minnow::vision::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <array>
+
+namespace minnow::vision {
+
+HWY_EXPORT(SplitBlock);
+HWY_EXPORT(JoinBlock);
+HWY_EXPORT(ToDifferences);
+HWY_EXPORT(FromDifferences);
+HWY_EXPORT(Matrix);
+HWY_EXPORT(ToHsv);
+HWY_EXPORT(ToHls);
+HWY_EXPORT(FromHsv);
+HWY_EXPORT(FromHls);
+HWY_EXPORT(ToLuv);
+HWY_EXPORT(FromLab);
+HWY_EXPORT(FromLuv);
+HWY_EXPORT(PackBlock);
+HWY_EXPORT(VideoBlock);
+
+namespace {
+
+template <size_t n>
+void set_weights(const int32_t (&weights)[n], BlockConstants* k) {
+  std::copy(weights, weights + n, k->whole);
+}
+
+// Bytes of linear values of 12 bits.
+const uint8_t* gamma_table(bool linear) {
+  static const auto tables = [] {
+    std::array<std::array<uint8_t, 4096>, 2> made;
+    for (size_t i = 0; i < 4096; ++i) {
+      const float x = static_cast<float>(i) / 4096;
+      made[0][i] = saturated<uint8_t>(255 * to_gamma(x));
+      made[1][i] = static_cast<uint8_t>(255 * x);  // cut off, as in OpenCV
+    }
+    return made;
+  }();
+  return tables[linear ? 1 : 0].data();
+}
+
+// Any number of pixels up to a block.
+void split_pixels_of(const uint8_t* src, int64_t channels, bool swap, int64_t n, ColorPlanes* p) {
+  uint8_t padded[4 * kColorBlock];
+  if (n < kColorBlock) {
+    std::memset(padded, 0, sizeof padded);
+    std::memcpy(padded, src, static_cast<size_t>(n * channels));
+    src = padded;
+  }
+  HWY_DYNAMIC_DISPATCH(SplitBlock)(src, channels, swap ? p->c : p->a, p->b, swap ? p->a : p->c);
+}
+
+const float* linear_table(bool linear) {
+  static const auto tables = [] {
+    std::array<std::array<float, 256>, 2> made;
+    for (size_t i = 0; i < 256; ++i) {
+      made[1][i] = static_cast<float>(i) / 255;
+      made[0][i] = to_linear(made[1][i]);
+    }
+    return made;
+  }();
+  return tables[linear ? 1 : 0].data();
+}
+
+}  // namespace
+
+ColorBlockFunction color_block(const ColorChange& change, BlockConstants* k) {
+  const bool back = change.back;
+  switch (change.space) {
+    case ColorSpace::kYCrCb:
+      back ? set_weights({22987, -11698, -5636, 29049}, k) : set_weights({11682, 9241, 1868, 4899}, k);
+      return back ? HWY_DYNAMIC_DISPATCH(FromDifferences) : HWY_DYNAMIC_DISPATCH(ToDifferences);
+    case ColorSpace::kYuv:  // the difference of blue comes first: of red, green and blue
+      k->is_reversed = true;
+      back ? set_weights({33292, -6472, -9519, 18678}, k) : set_weights({8061, 14369, 4899, 1868}, k);
+      return back ? HWY_DYNAMIC_DISPATCH(FromDifferences) : HWY_DYNAMIC_DISPATCH(ToDifferences);
+    case ColorSpace::kXyz:  // of blue, green and red
+      back ? set_weights({228, -836, 4331, -3970, 7684, 170, 13273, -6296, -2042}, k)
+           : set_weights({739, 1465, 1689, 296, 2929, 871, 3892, 488, 79}, k);
+      return HWY_DYNAMIC_DISPATCH(Matrix);
+    case ColorSpace::kHsv:
+      k->circle = change.full ? 256 : 180;
+      k->hue = 6.0f / (change.full ? 255 : 180);
+      return back ? HWY_DYNAMIC_DISPATCH(FromHsv) : HWY_DYNAMIC_DISPATCH(ToHsv);
+    case ColorSpace::kHls: {
+      const float circle = change.full ? 255 : 180;
+      k->hue = back ? 6 / circle : circle / 360;
+      return back ? HWY_DYNAMIC_DISPATCH(FromHls) : HWY_DYNAMIC_DISPATCH(ToHls);
+    }
+    case ColorSpace::kLab:
+      if (!back) return nullptr;
+      k->gamma = gamma_table(change.linear);
+      return HWY_DYNAMIC_DISPATCH(FromLab);
+    case ColorSpace::kLuv:
+      k->gamma = gamma_table(change.linear);
+      k->linear = linear_table(change.linear);
+      return back ? HWY_DYNAMIC_DISPATCH(FromLuv) : HWY_DYNAMIC_DISPATCH(ToLuv);
+    default:
+      return nullptr;
+  }
+}
+
+void color_blocks(ColorBlockFunction function, const BlockConstants& constants, const uint8_t* src, int64_t from,
+                  bool swap_in, uint8_t* dst, int64_t to, bool swap_out, int64_t n) {
+  ColorPlanes planes;
+  for (int64_t at = 0; at < n; at += kColorBlock, src += kColorBlock * from, dst += kColorBlock * to) {
+    const int64_t m = std::min<int64_t>(kColorBlock, n - at);
+    split_pixels_of(src, from, swap_in, m, &planes);
+    function(constants, &planes);
+    join_planes(swap_out ? planes.c : planes.a, planes.b, swap_out ? planes.a : planes.c, dst, to, m);
+  }
+}
+
+void pack_colors(const uint8_t* src, int64_t from, bool swap, bool six, uint8_t* dst, int64_t n) {
+  ColorPlanes planes;
+  uint16_t words[kColorBlock];
+  for (int64_t at = 0; at < n; at += kColorBlock) {
+    const int64_t m = std::min<int64_t>(kColorBlock, n - at);
+    split_pixels_of(src + at * from, from, swap, m, &planes);
+    HWY_DYNAMIC_DISPATCH(PackBlock)(planes, six, words);
+    std::memcpy(dst + 2 * at, words, static_cast<size_t>(2 * m));
+  }
+}
+
+void video_block(const uint8_t* src, int64_t from, bool swap, int64_t n, uint8_t* y, uint8_t* u, uint8_t* v) {
+  ColorPlanes planes;
+  split_pixels_of(src, from, swap, n, &planes);
+  HWY_DYNAMIC_DISPATCH(VideoBlock)(planes, y, u, v);
+}
+
+void join_planes(const uint8_t* a, const uint8_t* b, const uint8_t* c, uint8_t* dst, int64_t channels, int64_t n) {
+  if (n >= kColorBlock) return HWY_DYNAMIC_DISPATCH(JoinBlock)(a, b, c, dst, channels);
+  uint8_t pixels[4 * kColorBlock];
+  HWY_DYNAMIC_DISPATCH(JoinBlock)(a, b, c, pixels, channels);
+  std::memcpy(dst, pixels, static_cast<size_t>(n * channels));
+}
+
+}  // namespace minnow::vision
+#endif
