@@ -274,18 +274,12 @@ nb::tuple plan_arena(const std::vector<std::vector<int64_t>>& lifetimes) {
 
 // Copies of the states of the session.
 nb::list states_of(Session& session) {
-  const std::vector<State>& states = session.model().states;
-  std::vector<Buffer> copies(states.size());
-  std::vector<Tensor> tensors(states.size());
-  for (size_t i = 0; i < states.size(); ++i) {
-    tensors[i].type = states[i].type();
-    raise_if(Buffer::make(tensors[i].type.bytes(), &copies[i]));
-    tensors[i].data = copies[i].data();
-  }
+  std::vector<Buffer> copies;
+  std::vector<Tensor> tensors;
   // Waiting for a run must not hold the interpreter lock, which the run may need.
-  raise_if(without_lock([&](Watch::Poll) { return session.copy_states(tensors); }));
+  raise_if(without_lock([&](Watch::Poll) { return session.copy_states(&tensors, &copies); }));
   nb::list list;
-  for (size_t i = 0; i < states.size(); ++i) list.append(to_array(tensors[i].type, std::move(copies[i])));
+  for (size_t i = 0; i < tensors.size(); ++i) list.append(to_array(tensors[i].type, std::move(copies[i])));
   return list;
 }
 
@@ -318,6 +312,26 @@ NB_MODULE(_engine, m) {
       .def("states", &states_of, "Arrays of the states.")
       .def("reset", &reset_session, nb::arg("arrays").none(),
            "Sets the states to their initial values, or to the given arrays, in order.")
+      .def(
+          "resize_states",
+          [](Session& s, const std::string& dimension, int64_t size) {
+            raise_if(without_lock([&](Watch::Poll) { return s.resize_states(dimension, size); }));
+          },
+          nb::arg("dimension"), nb::arg("size"), "Sets a dynamic dimension of the states.")
+      .def(
+          "copy_in_states",
+          [](Session& s, const std::string& dimension, int64_t from, int64_t to) {
+            raise_if(without_lock([&](Watch::Poll) { return s.copy_in_states(dimension, from, to); }));
+          },
+          nb::arg("dimension"), nb::arg("source"), nb::arg("target"), "Copies what is at a place of a dimension.")
+      .def(
+          "retype_states",
+          [](Session& s, const std::vector<size_t>& states, const nb::list& arrays) {
+            const std::vector<Tensor> tensors = to_tensors(arrays);
+            for (size_t i = 0; i < tensors.size(); ++i)
+              raise_if(without_lock([&](Watch::Poll) { return s.retype_state(states.at(i), tensors[i].type); }));
+          },
+          nb::arg("states"), nb::arg("arrays"), "Gives states, which are empty, the types of these arrays.")
       .def("run", &run_session, nb::arg("arrays"), nb::arg("seconds") = -1.0, nb::arg("before").none() = nb::none(),
            nb::arg("after").none() = nb::none(), nb::arg("fetch").none() = nb::none(), nb::arg("on_device") = false,
            "Outputs for contiguous arrays, both in the model's order. `seconds`: the timeout; 0: none, below 0: that "

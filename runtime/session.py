@@ -294,8 +294,17 @@ class Session:
         self._engine.cancel()
 
     @property
+    def state_infos(self) -> list[TensorInfo]:
+        """Names and types of the states. One that grows has the symbol of its first dimension."""
+        return list(self._states)
+
+    @property
     def states(self) -> dict[str, Array]:
-        """The states of the model by name, as copies: the values that the next run starts with."""
+        """The states of the model by name, as copies: the values that the next run starts with.
+
+        A cache that a run writes in place, such as those of `PagedAttention`, may after a run that has failed hold some
+        of its new tokens: behind the lengths that the caller knows, where no run looks before it has written.
+        """
         return {info.name: array for info, array in zip(self._states, self._engine.states(), strict=True)}
 
     def reset(self, states: Mapping[str, Any] | None = None) -> None:
@@ -310,11 +319,60 @@ class Session:
         if states is None:
             self._engine.reset(None)
             return
-        names = [info.name for info in self._states]
-        if unknown := [name for name in states if name not in names]:
-            raise UsageError(f"the model has no state '{unknown[0]}'", hint=f"its states: {', '.join(names) or 'none'}")
+        self._check_states(states)
         merged = {**self.states, **states}
         self._engine.reset([to_array(merged[info.name], info) for info in self._states])
+
+    def _check_states(self, given: Mapping[str, Any]) -> None:
+        names = [info.name for info in self._states]
+        if unknown := [name for name in given if name not in names]:
+            raise UsageError(f"the model has no state '{unknown[0]}'", hint=f"its states: {', '.join(names) or 'none'}")
+
+    def resize_states(self, dimension: str, size: int) -> None:
+        """Sets a dynamic dimension of states, such as the number of blocks of a cache; at the beginning it is 0.
+
+        States keep what they have, as far as there is room for it; what is added is 0.
+
+        Args:
+            dimension: its symbol, in the shapes of the states.
+            size: its new size.
+
+        Raises:
+            UsageError: no state has this dimension, or the size is below 0.
+            UnsupportedError: there is not so much memory, or `max_memory` is less. All states are as before.
+        """
+        self._engine.resize_states(dimension, int(size))
+
+    def copy_in_states(self, dimension: str, source: int, target: int) -> None:
+        """Copies what each state with a dynamic dimension has at one place of it to another: a block of a cache.
+
+        Args:
+            dimension: its symbol, in the shapes of the states.
+            source, target: the places, from 0 on.
+
+        Raises:
+            UsageError: no state has this dimension, or there is no such place.
+        """
+        self._engine.copy_in_states(dimension, int(source), int(target))
+
+    def retype_states(self, types: Mapping[str, tuple[str, Sequence[int]]]) -> None:
+        """Gives states that grow, and are empty, other types, with which a cache takes less or more memory.
+
+        Args:
+            types: by name the dtype and the shape, whose first dimension is 0. The next run tells whether the model
+                takes them.
+
+        Raises:
+            UsageError: a state is unknown, does not grow, or is not empty; or the shape is none for it.
+        """
+        self._check_states(types)
+        places = {info.name: i for i, info in enumerate(self._states)}
+        arrays = [np.zeros([int(d) for d in shape], _numpy_dtype(dtype)) for dtype, shape in types.values()]
+        self._engine.retype_states([places[name] for name in types], arrays)
+        for name, array in zip(types, arrays, strict=True):
+            info = self._states[places[name]]
+            shape = (*(info.shape or ())[:1], *array.shape[1:])
+            self._states[places[name]] = TensorInfo(name, array.dtype.name, shape)
 
     def profile(self, inputs: Mapping[str, Any], runs: int = 10) -> list[dict[str, Any]]:
         """Mean times of the nodes over several runs, in order of execution.

@@ -70,6 +70,9 @@ enum OpTrait : uint8_t {
   kTypeOnly = 4,
   // Each element of the output is made of one element of each input, with broadcasting.
   kElementwise = 8,
+  // Output i, from 1 on, is input i + 2 with some elements replaced: of those that are the same memory, the kernel
+  // writes just these.
+  kUpdates = 16,
 };
 
 // The multiply-accumulates of a node, where they are what takes the time.

@@ -471,8 +471,9 @@ class State:
     """A state of a model: an output whose value is an input of the next run.
 
     Attributes:
-        input, output: names of the two, of one type, whose dimensions are numbers.
-        value: what the first run gets.
+        input, output: names of the two, of one type, whose dimensions are numbers. The first may be a symbol: then the
+            state grows by it.
+        value: what the first run gets; of a state that grows, nothing, with 0 in place of the symbol.
     """
 
     input: str

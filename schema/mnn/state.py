@@ -1,6 +1,7 @@
 """States in the metadata of a file: which input a session feeds with which output, and what it begins with.
 
-To other runtimes they are inputs and outputs like all others.
+To other runtimes they are inputs and outputs like all others. A first dimension that is a symbol is one by which the
+state grows: it begins with 0, see `minnow.Session.resize_states`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def _state(r: dict[str, Any], model: Model) -> State:
     type = dict(model.inputs)[r["input"]]
     if r["output"] not in dict(model.outputs):
         raise KeyError(r["output"])
-    shape = tuple(int(d) for d in type.shape or ())
+    shape = tuple(0 if k == 0 and not isinstance(d, int) else int(d) for k, d in enumerate(type.shape or ()))
     if "value" not in r:
         return State(r["input"], r["output"], np.zeros(shape, type.dtype.numpy))
     value = np.frombuffer(bytes.fromhex(r["value"]), type.dtype.numpy).reshape(shape)

@@ -13,7 +13,7 @@
 namespace minnow {
 namespace {
 
-constexpr int64_t kTileRows = 16;
+constexpr int64_t kTileRows = 48;
 constexpr int64_t kSerialWork = 30000;          // multiply-accumulates; fewer are not worth waking a thread
 constexpr int64_t kMostStateBytes = 8 << 20;    // of chunks that are computed side by side
 constexpr int64_t kScaleBytes = sizeof(float);  // of a key or a value in a cache of i8
@@ -106,7 +106,7 @@ class PagedAttention final : public Kernel {
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     MINNOW_RETURN_IF_ERROR(read_sizes(attrs_, node.in, &s_));
     threads_ = node.threads;
-    tile_tokens_ = std::max<int64_t>(1, kTileRows / s_.group);
+    tile_tokens_ = std::max<int64_t>(1, std::min(kTileRows / s_.group, s_.tokens));
     const int64_t rows = tile_tokens_ * s_.group;
     state_floats_ = rows * paged_state_floats(s_.width);
     own_floats_ = round_up(
@@ -327,7 +327,7 @@ std::unique_ptr<Kernel> create_paged_attention(const NodeContext& node) {
   return std::make_unique<PagedAttention>(node);
 }
 
-MINNOW_OP("PagedAttention", infer_paged_attention);
+MINNOW_OP("PagedAttention", infer_paged_attention, kUpdates);
 MINNOW_KERNEL("PagedAttention", create_paged_attention);
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace minnow {
 
 // Tokens whose scores are computed at once. Sums begin anew with each so many tokens of a sequence, counted from its
 // beginning, and are added up in order: so they do not depend on what else a batch holds, nor on the threads.
-constexpr int64_t kPagedChunk = 512;
+constexpr int64_t kPagedChunk = 256;
 
 // Rows [tokens, group]: queries of consecutive tokens, with the heads that share one head of keys and values.
 struct PagedTile {

@@ -272,6 +272,16 @@ MINNOW_API minnow_code minnow_state_info(const minnow_session* session, size_t i
 MINNOW_API minnow_code minnow_get_states(minnow_session* session, minnow_tensor* states, size_t num_states);
 /* Sets the states that `states` names to copies of these values; the others keep theirs. Errors: MINNOW_USAGE. */
 MINNOW_API minnow_code minnow_set_states(minnow_session* session, const minnow_tensor* states, size_t num_states);
+/* Sets a dynamic dimension of states, such as the number of blocks of a cache, by its symbol; at the beginning it is 0.
+ * States keep what they have, as far as there is room for it; what is added is 0. After an error all are as before.
+ * Errors: MINNOW_USAGE where no state has it; MINNOW_UNSUPPORTED where there is not so much memory. */
+MINNOW_API minnow_code minnow_resize_states(minnow_session* session, const char* dimension, int64_t size);
+/* Copies what each of these states has at one place of that dimension to another, such as a block of a cache. */
+MINNOW_API minnow_code minnow_copy_in_states(minnow_session* session, const char* dimension, int64_t from, int64_t to);
+/* Gives the states that `states` names other types, with which a cache takes less or more memory. Each has a dynamic
+ * dimension, which is 0 now and in its new shape; the next run tells whether the model takes them. Errors:
+ * MINNOW_USAGE. */
+MINNOW_API minnow_code minnow_retype_states(minnow_session* session, const minnow_tensor* states, size_t num_states);
 /* Writes all states as bytes that minnow_restore_states takes, in another process or on another machine with the same
  * byte order too. `size` is set to the number of bytes needed; with less `capacity` nothing is written, and the result
  * is MINNOW_USAGE unless `bytes` is NULL. */

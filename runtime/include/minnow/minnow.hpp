@@ -330,6 +330,11 @@ class Session {
   void restore_states(Span<const std::uint8_t> bytes) {
     check(minnow_restore_states(get(), bytes.data(), bytes.size()));
   }
+  void resize_states(const char* dimension, std::int64_t size) { check(minnow_resize_states(get(), dimension, size)); }
+  void copy_in_states(const char* dimension, std::int64_t from, std::int64_t to) {
+    check(minnow_copy_in_states(get(), dimension, from, to));
+  }
+  void retype_state(const Tensor& type) { check(minnow_retype_states(get(), &type, 1)); }
   Tensor state(const char* name) const {  // valid until the next run or change of states
     Tensor found;
     found.name = name;

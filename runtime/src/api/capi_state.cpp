@@ -94,7 +94,8 @@ Status read_states(const Session& session, const std::vector<Tensor>& now, Reade
                 dtype == static_cast<int64_t>(now[i].type.dtype);
     for (int64_t d = 0, size = 0; same && d < rank; ++d) {
       if (!reader.number(&size)) return damaged();
-      same = size == now[i].dim(static_cast<int>(d));
+      same = size == now[i].dim(static_cast<int>(d)) || (d == 0 && session.model().states[i].grows() && size >= 0);
+      (*out)[i].type.shape[static_cast<int>(d)] = size;
     }
     if (!same)
       return fail(Code::kUsage,
@@ -102,7 +103,7 @@ Status read_states(const Session& session, const std::vector<Tensor>& now, Reade
                   "model",
                   name.c_str());
     const char* data = reader.number(&bytes) ? reader.take(bytes) : nullptr;
-    if (data == nullptr || bytes != now[i].type.bytes()) return damaged();
+    if (data == nullptr || bytes != (*out)[i].type.bytes()) return damaged();
     (*out)[i].data = const_cast<char*>(data);  // which is only read
   }
   return reader.is_done() ? ok() : damaged();
@@ -166,7 +167,10 @@ minnow_code minnow_state_info(const minnow_session* session, size_t index, minno
     if (index >= states.size()) return minnow::fail(minnow::Code::kUsage, "the model has no state %zu", index);
     MINNOW_RETURN_IF_ERROR(minnow::fill_info({states[index].info}, 0, "state", info));
     info->name = states[index].info.name.c_str();  // not of the copy
-    for (const char*& symbol : info->symbols) symbol = nullptr;
+    for (size_t k = 0; k < sizeof info->symbols / sizeof info->symbols[0]; ++k) {
+      const bool grows = k == 0 && states[index].grows();
+      info->symbols[k] = grows ? states[index].info.dims[0].symbol.c_str() : nullptr;
+    }
     return ok();
   });
 }
@@ -207,6 +211,41 @@ minnow_code minnow_set_states(minnow_session* session, const minnow_tensor* stat
       now[i] = given;
     }
     return session->session->reset(&now);
+  });
+}
+
+minnow_code minnow_resize_states(minnow_session* session, const char* dimension, int64_t size) {
+  return answer([&]() -> Status {
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
+    if (dimension == nullptr) return null_argument("dimension");
+    return session->session->resize_states(dimension, size);
+  });
+}
+
+minnow_code minnow_copy_in_states(minnow_session* session, const char* dimension, int64_t from, int64_t to) {
+  return answer([&]() -> Status {
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
+    if (dimension == nullptr) return null_argument("dimension");
+    return session->session->copy_in_states(dimension, from, to);
+  });
+}
+
+minnow_code minnow_retype_states(minnow_session* session, const minnow_tensor* states, size_t num_states) {
+  return answer([&]() -> Status {
+    std::unique_lock<std::mutex> lock;
+    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
+    if (states == nullptr && num_states > 0) return null_argument("states");
+    const std::vector<minnow::TensorInfo> infos = minnow::state_infos(*session->session);
+    for (size_t k = 0; k < num_states; ++k) {
+      size_t i = 0;
+      minnow::TensorType type;
+      MINNOW_RETURN_IF_ERROR(minnow::find(infos, states[k].name, k, "state", &i));
+      MINNOW_RETURN_IF_ERROR(minnow::read_type(states[k], "state", infos[i].name, &type));
+      MINNOW_RETURN_IF_ERROR(session->session->retype_state(i, type));
+    }
+    return ok();
   });
 }
 

@@ -358,17 +358,41 @@ Status Session::states(std::vector<Tensor>* tensors) {
   });
 }
 
-Status Session::copy_states(const std::vector<Tensor>& to) {
+Status Session::copy_states(std::vector<Tensor>* tensors, std::vector<Buffer>* memory) {
   MINNOW_RETURN_IF_ERROR(may_use());
   std::lock_guard<std::mutex> lock(turn_.mutex);
   return guarded([&]() -> Status {
     MINNOW_RETURN_IF_ERROR(states_.begin());
-    for (size_t i = 0; i < to.size(); ++i) {
-      const Tensor& state = states_.current()[i];
-      if (state.type.bytes() > 0) std::memcpy(to[i].data, state.data, static_cast<size_t>(state.type.bytes()));
+    *tensors = states_.current();
+    memory->resize(tensors->size());
+    for (size_t i = 0; i < tensors->size(); ++i) {
+      Tensor& copy = (*tensors)[i];
+      const void* state = copy.data;
+      MINNOW_RETURN_IF_ERROR(Buffer::make(copy.type.bytes(), &(*memory)[i]));
+      copy.data = (*memory)[i].data();
+      if (copy.type.bytes() > 0) std::memcpy(copy.data, state, static_cast<size_t>(copy.type.bytes()));
     }
     return ok();
   });
+}
+
+Status Session::resize_states(const std::string& dimension, int64_t size) {
+  MINNOW_RETURN_IF_ERROR(may_use());
+  std::lock_guard<std::mutex> lock(turn_.mutex);
+  return guarded([&] { return states_.resize(dimension, size); });
+}
+
+Status Session::copy_in_states(const std::string& dimension, int64_t from, int64_t to) {
+  MINNOW_RETURN_IF_ERROR(may_use());
+  std::lock_guard<std::mutex> lock(turn_.mutex);
+  return guarded([&] { return states_.copy(dimension, from, to); });
+}
+
+Status Session::retype_state(size_t index, const TensorType& type) {
+  MINNOW_RETURN_IF_ERROR(may_use());
+  std::lock_guard<std::mutex> lock(turn_.mutex);
+  if (index >= model_->states.size()) return fail(Code::kUsage, "the model has no state %zu", index);
+  return guarded([&] { return states_.retype(index, type); });
 }
 
 Status Session::reset(const std::vector<Tensor>* states) {

@@ -67,8 +67,13 @@ class Session {
   // The states, in the order of Model::states. Their memory is that of the session, until its next run or reset: where
   // another thread may do that meanwhile, take copies.
   Status states(std::vector<Tensor>* tensors);
-  // Copies them to memory of the caller, for tensors of Model::states' types.
-  Status copy_states(const std::vector<Tensor>& to);
+  // Copies of them.
+  Status copy_states(std::vector<Tensor>* tensors, std::vector<Buffer>* memory);
+  // Sets a dynamic dimension of the states, which keep what they have: see States::resize.
+  Status resize_states(const std::string& dimension, int64_t size);
+  Status copy_in_states(const std::string& dimension, int64_t from, int64_t to);
+  // Gives an empty state that grows another type: see States::retype.
+  Status retype_state(size_t index, const TensorType& type);
   // Forgets what runs have changed: back to the numbers of the file, or to others.
   Status reset(const std::vector<Tensor>* states = nullptr);
   // Mean times of each node over some runs, in order of execution. They leave the states as they are.

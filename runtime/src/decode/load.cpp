@@ -426,7 +426,8 @@ class Loader {
       State state{model_.inputs[i], ""};
       const auto is_open = [](const Dim& d) { return d.size < 0; };
       if (!state.info.has_rank || !state.info.container.empty() || state.info.dims.size() > kMaxRank ||
-          std::any_of(state.info.dims.begin(), state.info.dims.end(), is_open))
+          std::any_of(state.info.dims.begin() + (state.info.dims.empty() ? 0 : 1), state.info.dims.end(), is_open) ||
+          (state.grows() && (value != nullptr || state.info.dims[0].symbol.empty())))
         return false;
       if (value != nullptr && !read_bytes(value->text, &state.initial)) return false;
       const auto bytes = static_cast<int64_t>(state.initial.size());
@@ -439,6 +440,34 @@ class Loader {
       move_to_end(&graph.outputs, o);
       model_.states.push_back(std::move(state));
     }
+    for (size_t i = 0; i < model_.states.size(); ++i)
+      model_.states[i].in_place = is_updated(&graph, graph.inputs[model_.inputs.size() + i], model_.outputs.size() + i);
+    return true;
+  }
+
+  // Whether a node makes output `o` by writing into the input, which nothing else reads. Then it is that node's result
+  // as it is, whose type is the input's.
+  static bool is_updated(Graph* graph, int input, size_t o) {
+    const auto count = [](const std::vector<int>& values, int v) {
+      return std::count(values.begin(), values.end(), v);
+    };
+    const auto end = std::find_if(graph->nodes.begin(), graph->nodes.end(), [&](const Node& node) {
+      return node.op == "mnn.Output" && node.out[0] == graph->outputs[o];
+    });
+    const int output = end == graph->nodes.end() ? graph->outputs[o] : end->in[0];
+    int64_t reads = count(graph->outputs, input);
+    bool made = false;
+    for (const Node& node : graph->nodes) {
+      reads += count(node.in, input);
+      const OpSpec* op = find_op(node.op);
+      for (size_t i = 1; op != nullptr && op->has(kUpdates) && i < node.out.size(); ++i)
+        made = made || (node.out[i] == output && i + 2 < node.in.size() && node.in[i + 2] == input);
+    }
+    if (!made || reads != 1 || count(graph->outputs, graph->outputs[o]) != 1 ||
+        (end != graph->nodes.end() && count(graph->outputs, output) != 0))
+      return false;
+    graph->outputs[o] = output;
+    if (end != graph->nodes.end()) graph->nodes.erase(end);
     return true;
   }
 

@@ -1,5 +1,6 @@
 #include "runtime/src/model/graph.h"
 
+#include <algorithm>
 #include <map>
 
 namespace minnow {
@@ -16,7 +17,7 @@ std::vector<int> output_sources(const Graph& graph) {
 
 TensorType State::type() const {
   TensorType type{info.dtype, Layout::kPlain, Shape()};
-  for (const Dim& dim : info.dims) type.shape.push_back(dim.size);
+  for (const Dim& dim : info.dims) type.shape.push_back(std::max<int64_t>(dim.size, 0));
   return type;
 }
 

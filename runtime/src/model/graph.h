@@ -67,10 +67,12 @@ struct TensorInfo {
 
 // A state, kept from run to run: one of the last inputs of the main graph, and the output with its next value.
 struct State {
-  TensorInfo info;      // of the input; all dimensions are numbers
-  std::string initial;  // the bytes of its initial value; "": zeros
+  TensorInfo info;        // of the input; all dimensions are numbers, or all but the first, by which the state grows
+  std::string initial;    // the bytes of its initial value; "": zeros
+  bool in_place = false;  // a node writes the next value where the present one is, and nothing else reads that
 
-  TensorType type() const;
+  bool grows() const { return !info.dims.empty() && info.dims[0].size < 0; }
+  TensorType type() const;  // at the beginning: what grows is empty
 };
 
 struct Model {
