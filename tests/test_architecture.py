@@ -73,6 +73,8 @@ ALLOWED: dict[str, set[str]] = {
         *("minnow.workflow.metric", "minnow.workflow.rule", "minnow.workflow.result", "minnow.workflow.compare"),
         *("numpy", "ml_dtypes"),
     },
+    "minnow.llm.tokenizer": {"minnow", "numpy", "regex", "tokenizers"},
+    "minnow.llm.template": {"minnow", "jinja2"},
     "minnow.cv.codec": {"minnow", "numpy", "PIL"},
     "minnow.llm.server": {"minnow", "numpy", "starlette", "uvicorn", "prometheus_client"},
     "minnow": {"minnow", "numpy", "ml_dtypes", "click", "rich", "onnxruntime", "onnx", "torch"},

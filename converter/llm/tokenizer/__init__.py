@@ -1,0 +1,1 @@
+"""Vocabularies of other formats -> the JSON of a tokenizer.json."""
