@@ -27,6 +27,8 @@ __all__ = ["install"]
 
 _NAME = "MNN"
 _OURS = "minnow"
+_OTHER = {"MNN.llm": "minnow.compat.llm"}
+"""Modules that do not have the name of their counterpart."""
 
 
 class _Alias(ModuleType):
@@ -37,6 +39,8 @@ class _Alias(ModuleType):
             from minnow.interpreter import Session
 
             return Session
+        if f"{_NAME}.{name}" in _OTHER:
+            return importlib.import_module(_OTHER[f"{_NAME}.{name}"])
         try:
             return getattr(importlib.import_module(_OURS), name)
         except AttributeError:
@@ -80,6 +84,9 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _ours(name: str) -> str:
+    for theirs, ours in _OTHER.items():
+        if name == theirs or name.startswith(f"{theirs}."):
+            return ours + name.removeprefix(theirs)
     return _OURS + name.removeprefix(_NAME)
 
 
