@@ -279,6 +279,8 @@ class Compressor:
         if layer.form == "product":
             weights = QuantizedBlob(made.codes, made.bits, made.scale, made.low, (*made.shape, 1, 1))
             to_convolution(node, matrix_of_known(node), weights, self.recipe.for_mnn)
+        elif layer.form == "table" and not self.recipe.for_mnn:
+            node.set_input(layer.operand, Value.constant(made, name))  # the file has a form for it
         elif layer.form == "table":
             rows = _as(b, look_up(b, node, made, name), node.output.type.dtype)
             rows.name = node.output.name

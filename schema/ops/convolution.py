@@ -21,10 +21,10 @@ from minnow.schema.ir import (
     TensorType,
 )
 from minnow.schema.ir.blob import nbytes
-from minnow.schema.ir.compressed import pack
 from minnow.schema.ops import window
 from minnow.schema.ops.epilogue import RESIDUAL, Activation, finish, finished, finished_cases
-from minnow.schema.ops.sparse_weights import listed_stream, without_zeros
+from minnow.schema.ops.quantized_weights import quantized
+from minnow.schema.ops.sparse_weights import without_zeros
 from minnow.schema.ops.window import Array, AutoPad
 from minnow.schema.registry.dimension import agree
 from minnow.schema.registry.encoding import bound
@@ -243,7 +243,7 @@ def _encode(node: Node, transposed: bool) -> WireOp | None:
     if isinstance(weights, PackedBlob) and weights.bits > 1:
         main["quanParameter"] = _packed(weights)
     elif isinstance(weights, QuantizedBlob):
-        main["quanParameter"] = _quantized(weights)
+        main["quanParameter"] = quantized(weights)
     elif isinstance(weights, SparseBlob):
         main |= without_zeros(weights.numpy())
     elif isinstance(weights, RoundedBlob):
@@ -290,40 +290,6 @@ def _packed(blob: PackedBlob) -> dict[str, Any]:
 
 def _halves(blob: RoundedBlob) -> LazyBlob:
     return LazyBlob(lambda: _flat(blob.rounded(), np.float16).view(np.int8), DType.I8, (nbytes(blob) // 2,))
-
-
-def _quantized(blob: QuantizedBlob) -> dict[str, Any]:
-    """The first kind of compressed weights: shape, a table of all integers, and the codes, which are places in it; or
-    the second kind, which lists codes."""
-    bits, half = blob.bits, 1 << (blob.bits - 1)
-    count, length = blob.groups
-    wide = max(count, length) > 0xFFFF
-    head = bytes([2]) + np.array([count, length], "<u4" if wide else "<u2").tobytes()
-    head += bytes([2 * half % 256]) + np.arange(-half, half).astype(np.int8).tobytes()
-    stored = blob.scale_type
-
-    def stream() -> Array:
-        return np.frombuffer(head + pack(blob.parts()[0], bits), np.int8)
-
-    def alpha() -> Array:
-        _, scale, low = blob.parts()
-        both = scale if low is None else np.stack([low, scale], 1).reshape(-1)
-        return both.view(np.uint16) if stored is DType.F16 else both
-
-    scales = LazyBlob(alpha, DType.U16 if stored is DType.F16 else DType.F32, (count * (2 if blob.has_low else 1),))
-    buffer = LazyBlob(stream, DType.I8, (len(head) + -(-count * length * bits // 8),))
-    quantized: dict[str, Any] = {
-        "type": 2 if blob.is_sparse else 1,
-        "buffer": np.frombuffer(listed_stream(blob), np.int8) if blob.is_sparse else buffer,
-        "aMaxOrBits": bits,
-        "aMin": -half if blob.has_low else 0,
-        "readType": count if blob.has_low else 0,
-        "quantScale": 1.0,
-        "shapeInt32": wide,
-    }
-    if stored is DType.F16:
-        return quantized | {"alphaFp16": scales, "scaleStorage": "FP16"}
-    return quantized | {"alpha": scales}
 
 
 def _flat(array: Any, dtype: Any) -> Array:

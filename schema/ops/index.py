@@ -7,7 +7,8 @@ from typing import Any, Literal
 import numpy as np
 
 from minnow.schema.errors import ModelError
-from minnow.schema.ir import UNKNOWN, DType, Node, TensorType
+from minnow.schema.ir import UNKNOWN, DType, Node, QuantizedBlob, TensorType
+from minnow.schema.ops.quantized_weights import quantized
 from minnow.schema.registry.dimension import agree, axis_of
 from minnow.schema.registry.encoding import bound, constant
 from minnow.schema.registry.op import MOVEMENT, Arg, Decoded, Places, T, WireOp, fill, op
@@ -181,12 +182,26 @@ def _(x: Arg, indices: Arg, updates: Arg, reduction: str) -> TensorType:
 
 @Gather.encode("GatherV2")
 def _(node: Node) -> WireOp:
+    table = node.input(0).data
+    if isinstance(table, QuantizedBlob) and len(table.shape) == 2 and bound(node)["axis"] in (0, -2):
+        return _of_packed_rows(table, node)
     main = {"Taxis": "DT_INT32", "Tindices": "DT_INT32", "Tparams": "DT_FLOAT"}
     return WireOp("GatherV2", "GatherV2", main, (*node.inputs, np.array(bound(node)["axis"], np.int32)))
 
 
+def _of_packed_rows(table: QuantizedBlob, node: Node) -> WireOp:
+    """Rows of a table in the parameters of the op, as a convolution has its weights: a file has both once, if they are
+    the same. The bias, of zeros, is there for that alone."""
+    rows, columns = table.shape
+    common = {"outputCount": rows, "inputCount": columns}
+    main = {"common": common, "quanParameter": quantized(table), "bias": np.zeros(rows, np.float32)}
+    return WireOp("GatherV2", "Convolution2D", main, (node.input(1),))
+
+
 @Gather.decode
 def _(wire: WireOp) -> Decoded:
+    if wire.main_type == "Convolution2D":
+        return None
     if len(wire.inputs) == 2:
         return wire.inputs, {"axis": wire.field("axis", 0)}
     axis = constant(wire, 2)

@@ -1,5 +1,6 @@
 // Reductions, running sums, order, softmax.
 #include "runtime/src/decode/decode.h"
+#include "runtime/src/decode/weights.h"
 
 namespace minnow {
 namespace {
@@ -142,7 +143,23 @@ Status decode_reverse(Decoder& d) {
 }
 MINNOW_DECODE(Reverse, decode_reverse);
 
+// Rows of a table that is compressed as the weights of a product are: the same ones, where a file has both.
+Status decode_table(Decoder& d, const wire::Convolution2D& main) {
+  MINNOW_RETURN_IF_ERROR(d.need_inputs(1));
+  if (main.common() == nullptr || main.quanParameter() == nullptr) return d.missing_parameters();
+  const int64_t rows = main.common()->outputCount(), columns = main.common()->inputCount();
+  if (rows < 1 || columns < 1)
+    return fail(Code::kFormat, "its table has %lld rows of %lld numbers", static_cast<long long>(rows),
+                static_cast<long long>(columns));
+  std::shared_ptr<Constant> table;
+  MINNOW_RETURN_IF_ERROR(decode_quantized(d, *main.quanParameter(), main.external(), Shape{rows, columns}, &table));
+  d.finish("Gather", {d.add_constant(std::move(table)), d.in(0)}, {{"axis", int64_t{0}}});
+  return ok();
+}
+
 Status decode_gather(Decoder& d) {
+  if (kHasPackedWeights)
+    if (const auto* main = d.main<wire::Convolution2D>(); main != nullptr) return decode_table(d, *main);
   MINNOW_RETURN_IF_ERROR(d.need_inputs(2));
   const auto* axis = d.main<wire::Axis>();
   const bool elements = d.op().type() == wire::OpType::GatherElements;
