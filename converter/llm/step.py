@@ -16,7 +16,7 @@ import numpy.typing as npt
 from minnow.converter.llm.checkpoint import Checkpoint, Settings
 from minnow.converter.llm.rotary import Frequencies, frequencies
 from minnow.schema.errors import ModelError, UnsupportedError
-from minnow.schema.ir import Blob, DType, Graph, LazyBlob, Model, QuantizedBlob, RoundedBlob, TensorType, Value
+from minnow.schema.ir import Blob, DType, Graph, LazyBlob, Model, QuantizedBlob, RoundedBlob, State, TensorType, Value
 from minnow.schema.ir.compressed import joined
 from minnow.schema.ops import Builder
 from minnow.schema.ops.paged_attention import cache_types
@@ -113,9 +113,11 @@ class Step:
         self.blocks = self._input("blocks", "sequences", "most_blocks")
         self.rows = self._input("rows", "rows")
 
-    def open_encoder(self) -> tuple[Value, Value]:
-        """The inputs of a model that reads whole texts: tokens, and where there are some; [batch, length] each."""
-        return self._input("input_ids", "batch", "length"), self._input("attention_mask", "batch", "length")
+    def open_encoder(self, kinds: int) -> tuple[Value, Value, Value | None]:
+        """The inputs of a model that reads whole texts: tokens, where there are some, and to which of `kinds` kinds of
+        texts they belong, if there is more than one; [batch, length] each."""
+        ids, mask = (self._input(name, "batch", "length") for name in ("input_ids", "attention_mask"))
+        return ids, mask, self._input("token_type_ids", "batch", "length") if kinds > 1 else None
 
     @property
     def scores(self) -> bool:
@@ -316,7 +318,8 @@ class Step:
         for name, value in outputs:
             value.name = name
         made = [(name, value.type) for name, value in outputs]
-        return Model(self.graph, self.inputs, made, source="llm", metadata=meta)
+        states = [State(name, f"{name}.next", _empty(before.type)) for name, before, _ in self.states]
+        return Model(self.graph, self.inputs, made, source="llm", metadata=meta, states=states)
 
 
 class Rotary:
@@ -349,7 +352,9 @@ class Rotary:
         rows = b.Unsqueeze(b.Range(np.int32(0), count, np.int32(1)), axes=(1,))
         sequence = b.ReduceSum(b.Cast(b.LessOrEqual(b.Unsqueeze(ends, axes=(0,)), rows), to=DType.I32), axes=(1,),
                                keepdims=False)  # fmt: skip
-        lengths = b.Unsqueeze(b.Gather(length, sequence), axes=(1, 2))
+        # Rows behind the last sequence are of none: any length will do.
+        last = b.Sub(b.Squeeze(b.Cast(b.Shape(length), to=DType.I32), axes=(0,)), np.int32(1))
+        lengths = b.Unsqueeze(b.Gather(length, b.Min(sequence, last)), axes=(1, 2))
         near = found.steps.reshape(1, 1, -1)
         if found.beyond is not None:
             chosen: Value = b.Where(b.Greater(lengths, np.int32(found.reach)), found.beyond.reshape(1, 1, -1), near)
@@ -385,6 +390,11 @@ ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "gelu_pytorch_tanh": ("Gelu", {"approximate": "tanh"}),
 }
 """Functions by the names that config.json has for them."""
+
+
+def _empty(type: TensorType) -> Array:
+    """A cache without blocks."""
+    return np.zeros((0, *(d for d in (type.shape or ())[1:] if isinstance(d, int))), type.dtype.numpy)
 
 
 def _joined(blobs: Sequence[Blob]) -> Blob | None:

@@ -35,13 +35,19 @@ def build_roberta(s: Step) -> None:
 
 
 def _build(s: Step, prefix: str, from_padding: bool) -> None:
-    kind = str(s.settings.raw("position_embedding_type") or "absolute")
-    if kind != "absolute":
-        raise UnsupportedError(f"positions of the kind '{kind[:40]}' are not supported", where=s.settings.where)
-    ids, mask = s.open_encoder()
+    places = str(s.settings.raw("position_embedding_type") or "absolute")
+    if places != "absolute":
+        raise UnsupportedError(f"positions of the kind '{places[:40]}' are not supported", where=s.settings.where)
+    kinds = s.settings.integer("type_vocab_size", default=0, least=0)
+    ids, mask, kind_ids = s.open_encoder(kinds)
     p = f"{prefix}." if s.weights.has(f"{prefix}.embeddings.word_embeddings.weight") else ""
     epsilon = s.settings.real("layer_norm_eps", default=1e-12, least=0)
-    x = _embedded(s, ids, f"{p}embeddings", epsilon, from_padding)
+    x = _embedded(s, ids, f"{p}embeddings", from_padding)
+    if kinds:
+        first = s.b.const(np.zeros((1, 1), np.int32))
+        name = f"{p}embeddings.token_type_embeddings"
+        x = s.b.Add(x, s.embedding(name, first if kind_ids is None else kind_ids, kinds))
+    x = s.layer_norm(x, f"{p}embeddings.LayerNorm", epsilon)
     size = s.settings.integer("intermediate_size", most=1 << 24)
     hidden = s.b.Unsqueeze(s.b.Cast(mask, to=DType.BOOL), axes=(1, 2))
     for i in range(s.layers):
@@ -52,8 +58,8 @@ def _build(s: Step, prefix: str, from_padding: bool) -> None:
         s.outputs.append(("embeddings", _pooled(s, x, mask)))
 
 
-def _embedded(s: Step, ids: Value, name: str, epsilon: float, from_padding: bool) -> Value:
-    """Sums of the rows of tokens, places, and of the first kind of text."""
+def _embedded(s: Step, ids: Value, name: str, from_padding: bool) -> Value:
+    """Sums of the rows of tokens and places."""
     b, places = s.b, s.context
     if from_padding:
         padding = s.settings.integer("pad_token_id", default=1, least=0)
@@ -62,14 +68,9 @@ def _embedded(s: Step, ids: Value, name: str, epsilon: float, from_padding: bool
     else:
         length = b.Squeeze(b.Cast(b.Shape(ids, start=1, end=2), to=DType.I32), axes=(0,))
         positions = b.Unsqueeze(b.Range(np.int32(0), length, np.int32(1)), axes=(0,))
-    x = b.Add(
-        s.embedding(f"{name}.word_embeddings", ids), s.embedding(f"{name}.position_embeddings", positions, places)
-    )
-    kinds = s.settings.integer("type_vocab_size", default=0, least=0)
-    if kinds:
-        table = s.weights.matrix(f"{name}.token_type_embeddings", kinds, s.hidden).numpy()
-        x = b.Add(x, np.ascontiguousarray(table[0], np.float32))
-    return s.layer_norm(x, f"{name}.LayerNorm", epsilon)
+    rows = s.embedding(f"{name}.position_embeddings", positions, places)
+    made: Value = b.Add(s.embedding(f"{name}.word_embeddings", ids), rows)
+    return made
 
 
 def _layer(s: Step, x: Value, mask: Value, p: str, size: int, epsilon: float) -> Value:

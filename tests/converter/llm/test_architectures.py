@@ -123,13 +123,16 @@ def test_scores_are_those_of_transformers(kind: str, labels: int, tmp_path: Path
     model = encoder(kind, "ForSequenceClassification", num_labels=labels, pad_token_id=padding)
     tokens, mask = _texts()
     tokens[mask == 0] = padding
-    want = quiet(lambda: model(tokens, attention_mask=mask).logits.numpy())
-    got = _encoded(build(open_checkpoint(saved(model, tmp_path))), tokens, mask)
+    kinds = (torch.arange(11) > 4).int().expand(3, 11) if kind == "Bert" else torch.zeros(3, 11, dtype=torch.int32)
+    want = quiet(lambda: model(tokens, attention_mask=mask, token_type_ids=kinds).logits.numpy())
+    got = _encoded(build(open_checkpoint(saved(model, tmp_path))), tokens, mask, kinds)
     np.testing.assert_allclose(got, want[:, 0] if labels == 1 else want, atol=1e-5, rtol=0)
 
 
-def _encoded(model: Model, tokens: torch.Tensor, mask: torch.Tensor) -> np.ndarray:
-    return np.asarray(evaluate(model.graph, [x.numpy().astype(np.int32) for x in (tokens, mask)])[0])
+def _encoded(model: Model, tokens: torch.Tensor, mask: torch.Tensor, kinds: torch.Tensor | None = None) -> np.ndarray:
+    kinds = torch.zeros_like(tokens) if kinds is None else kinds
+    inputs = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": kinds}
+    return np.asarray(evaluate(model.graph, [inputs[n].numpy().astype(np.int32) for n, _ in model.inputs])[0])
 
 
 def _changed(checkpoint: Checkpoint, **settings: object) -> Checkpoint:

@@ -57,7 +57,8 @@ def test_embeddings_are_those_of_the_model(tmp_path: Path) -> None:
     tokens = torch.tensor([_tokens(9)])
     want = quiet(lambda: model(tokens).last_hidden_state[:, 0].numpy())
     made = build(open_checkpoint(path))
-    got = evaluate(made.graph, [tokens.numpy().astype(np.int32), np.ones((1, 9), np.int32)])[0]
+    inputs = (tokens.numpy(), np.ones((1, 9)), np.zeros((1, 9)))
+    got = evaluate(made.graph, [x.astype(np.int32) for x in inputs])[0]
     np.testing.assert_allclose(got, want / np.linalg.norm(want, axis=1, keepdims=True), atol=1e-5, rtol=0)
 
 
