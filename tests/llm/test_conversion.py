@@ -16,6 +16,9 @@ from minnow.llm.description import Description
 from minnow.schema.errors import FormatError, UnsupportedError, UsageError, WriteError
 from minnow.schema.mnn import read_file
 
+STORIES = Path(__file__).parents[1] / "models/stories260K.gguf"
+"""A model of 260,000 weights that tells stories; in float16, which tells the story that is known of it."""
+
 _WIDE: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "num_hidden_layers": 2}
 
 
@@ -143,3 +146,13 @@ def test_an_encoder_says_what_it_is(tmp_path: Path) -> None:
     convert(saved(encoder("Bert"), tmp_path / "bert"), output=tmp_path / "out")
     found = Description.read(tmp_path / "out")
     assert (found.kind, found.pooling, found.normalize) == ("embed", "mean", False)
+
+
+def test_the_tokenizer_comes_along(tmp_path: Path) -> None:
+    convert(STORIES, output=tmp_path / "out")
+    found = Description.read(tmp_path / "out")
+    assert (found.name, found.layers, found.vocab_size, found.add_bos) == ("stories260K", 5, 512, True)
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(tmp_path / "out/tokenizer.json"))
+    assert tokenizer.encode("Once upon a time").ids == [1, 403, 407, 261, 378]

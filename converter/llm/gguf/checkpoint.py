@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from functools import partial
-from importlib.util import find_spec
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,6 @@ from minnow.schema.ir import Blob, DType, LazyBlob, QuantizedBlob, RoundedBlob, 
 
 Array = npt.NDArray[Any]
 
-_VOCABULARIES = "minnow.converter.llm.tokenizer.gguf"
 _ONE_ADDED = ("gemma2", "gemma3_text")
 """Families whose norms are stored with 1 added to the factors."""
 _INTERLEAVED = ("llama", "mixtral")
@@ -40,9 +37,7 @@ def open_gguf(path: Path) -> Checkpoint:
         settings,
         _Tensors(file, settings).found,
         name=str(meta.get("general.name") or path.stem),
-        tokenizer=partial(_tokenizer, file)
-        if "tokenizer.ggml.model" in meta and find_spec(_VOCABULARIES.rpartition(".")[0])
-        else None,
+        tokenizer=partial(_tokenizer, file) if "tokenizer.ggml.model" in meta else None,
         chat_template=template if isinstance(template, str) else None,
         bos=_token(meta, "bos"),
         eos=[t for t in dict.fromkeys(_token(meta, k) for k in ("eos", "eot")) if t is not None],
@@ -64,8 +59,10 @@ def _adds_bos(meta: dict[str, Any]) -> bool:
 
 
 def _tokenizer(file: GgufFile) -> str:
-    from_gguf = importlib.import_module(_VOCABULARIES).from_gguf
-    return json.dumps(from_gguf(file.metadata), ensure_ascii=False) + "\n"
+    from minnow.converter.llm.tokenizer.gguf import from_gguf
+
+    plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in file.metadata.items()}
+    return json.dumps(from_gguf(plain), ensure_ascii=False) + "\n"
 
 
 class _Tensors:
