@@ -542,6 +542,27 @@ def session_settings() -> str:
     return _table(["number", "name", "what it changes"], rows)
 
 
+def architectures() -> str:
+    """The families of language models that are converted."""
+    from minnow.converter.llm.architecture import architectures as known
+    from minnow.converter.llm.gguf.hyperparameter import MODEL_TYPES
+
+    named: dict[str, list[str]] = {}
+    for gguf, model_type in MODEL_TYPES.items():
+        named.setdefault(model_type, []).append(f"`{gguf}`")
+    named["mixtral"] = named["mistral"] = named["llama"]  # which are the same to GGUF
+    rows = [[f"`{k}`", a.title, ", ".join(named.get(k, []))] for k, a in known().items()]
+    return _table(["`model_type`", "models", "in GGUF"], rows)
+
+
+def rotary() -> str:
+    """How contexts are made longer."""
+    from minnow.converter.llm.rotary import WAYS
+
+    names = ", ".join(f"`{name}`" for name in WAYS)
+    return f"Rotary positions are scaled in the ways that `rope_parameters` or `rope_scaling` name: {names}.\n"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "ops.md": ops,
     "mnn-runtime.md": mnn_runtime,
@@ -564,6 +585,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/troubleshooting.md": {"exit codes": exit_codes, "environment": environment},
     "docs/configuration.md": {"keys": configuration},
     "docs/mnn.md": {"flags": mnn_flags},
+    "docs/llm.md": {"architectures": architectures, "rotary": rotary},
     "docs/express.md": {"names": express, "settings": session_settings},
 }
 """Parts of pages that are written by hand."""
