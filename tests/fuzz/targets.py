@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from fuzz import folders, samples
+from fuzz import checkpoints, folders, samples
 from fuzz.messages import damaged_message
 from fuzz.probe import Target
 from fuzz.tables import damaged_bytes, damaged_mnn, damaged_tflite
@@ -163,6 +163,26 @@ def _read_keras(path: Path, _: random.Random) -> object:
     return folders.check_keras(path)
 
 
+def _read_checkpoint(path: Path, _: random.Random) -> object:
+    """The graph of a language model; of some, the whole folder that is made of it."""
+    from minnow.schema.mnn import encode
+
+    model = formats()["llm"].frontend().read(path)
+    content = (path / "config.json" if path.is_dir() else path).read_bytes()
+    if zlib.crc32(content) % _CONVERTED == 0:
+        out = path.with_name("out")
+        minnow.convert(path, framework="llm", output=out, verify=False)
+        for file in out.iterdir():
+            file.unlink()
+        out.rmdir()
+        return encode(model)
+    return model
+
+
+def _read_checkpoint_folder(path: Path, _: random.Random) -> object:
+    return checkpoints.in_model_folder(lambda folder: _read_checkpoint(folder, _), path)
+
+
 _WITH_KERAS = 4096
 _WORD = re.compile(rb"\w+|\s+|[^\w\s]")
 _IN_PROCESS = 1024
@@ -182,6 +202,9 @@ TARGETS = {
         Target("saved_model", "m.zip", _read_folder, folders.damaged_folder, folders.saved_models,
                folders.saved_model_suite),
         Target("keras", "m.keras", _read_keras, folders.damaged_keras, folders.keras_files, forks=True),
+        Target("gguf", "m.gguf", _read_checkpoint, checkpoints.damaged_gguf, checkpoints.gguf_files),
+        Target("checkpoint", "m.zip", _read_checkpoint_folder, checkpoints.damaged_model_folder,
+               checkpoints.model_folders),
         Target("export", "m.pt2", _conversion("torch"), _or_bytes(_archive), samples.archives, samples.archive_suite),
     )
 }  # fmt: skip
