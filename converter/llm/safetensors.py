@@ -77,7 +77,7 @@ def _entry(entry: Any, where: str) -> tuple[str, tuple[int, ...], int, int]:
     kind, shape, offsets = entry.get("dtype"), _whole(entry.get("shape")), _whole(entry.get("data_offsets"))
     if shape is None or offsets is None or len(offsets) != 2 or len(shape) > 8:
         raise FormatError("shape or place of the tensor is invalid", where=where)
-    if kind not in _DTYPES and kind not in _OTHERS:
+    if not isinstance(kind, str) or (kind not in _DTYPES and kind not in _OTHERS):
         raise FormatError(f"the tensor is of the unknown type {str(kind)[:40]!r}", where=where)
     width = _DTYPES[kind].size if kind in _DTYPES else _OTHERS[kind]
     if offsets[1] - offsets[0] != prod(shape) * width:
