@@ -190,6 +190,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/cpu/quant/byte_tables.h"
+#include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/quant/look_up.h"
 #include "kernels/core/infer.h"
 #include "kernels/cpu/table.h"
@@ -200,8 +201,6 @@ namespace {
 HWY_EXPORT(fixed_bytes);
 HWY_EXPORT(fixed_numbers);
 HWY_EXPORT(float_row);
-
-bool is_byte(DType t) { return t == DType::kU8 || t == DType::kI8; }
 
 const int32_t* at(const int32_t* v, int64_t i) { return v == nullptr ? nullptr : v + i; }
 
