@@ -33,7 +33,6 @@ constexpr uint32_t kMagic = 0x4B000000;
 template <int kBits, int kGroup>
 HWY_INLINE VU group_of(const uint32_t* unit) {
   const DU d;
-  if constexpr (kBits == 8) return hn::Load(d, unit + kGroup * kLanes);
   constexpr bool kFour = (kBits & 4) != 0, kTwo = (kBits & 2) != 0, kOne = (kBits & 1) != 0;
   constexpr int kTwoShift = kFour ? 4 : 0, kOneShift = kTwoShift + (kTwo ? 2 : 0);
   constexpr int64_t kTwoAt = kFour ? 4 : 0, kOneAt = kTwoAt + (kTwo ? 2 : 0);
@@ -53,37 +52,55 @@ HWY_INLINE VU group_of(const uint32_t* unit) {
   return all;
 }
 
+// Makes a unit of 8 bits of one of other bits.
 template <int kBits>
-HWY_INLINE V number_of(VU code) {  // of a code in the low bits
-  const V magic = hn::BitCast(D(), hn::OrAnd(hn::Set(DU(), kMagic), code, hn::Set(DU(), (1u << kBits) - 1)));
-  return hn::Sub(magic, hn::Set(D(), static_cast<float>((1u << 23) + (1u << (kBits - 1)))));
+void widen(const uint32_t* unit, uint32_t* to) {
+  const DU d;
+  hn::Store(group_of<kBits, 0>(unit), d, to);
+  hn::Store(group_of<kBits, 1>(unit), d, to + kLanes);
+  hn::Store(group_of<kBits, 2>(unit), d, to + 2 * kLanes);
+  hn::Store(group_of<kBits, 3>(unit), d, to + 3 * kLanes);
+  hn::Store(group_of<kBits, 4>(unit), d, to + 4 * kLanes);
+  hn::Store(group_of<kBits, 5>(unit), d, to + 5 * kLanes);
+  hn::Store(group_of<kBits, 6>(unit), d, to + 6 * kLanes);
+  hn::Store(group_of<kBits, 7>(unit), d, to + 7 * kLanes);
 }
 
-// Calls use(column of the unit, codes as floats) for the four of a group.
-template <int kBits, int kGroup, typename Use>
-HWY_INLINE void each_of_group(const uint32_t* unit, const Use& use) {
-  VU v;
-  if constexpr (kBits == 4) {
-    v = hn::ShiftRight<4 * (kGroup % 2)>(hn::Load(DU(), unit + kGroup / 2 * kLanes));
-  } else {
-    v = group_of<kBits, kGroup>(unit);
-  }
-  use(4 * kGroup, number_of<kBits>(v));
-  use(4 * kGroup + 1, number_of<kBits>(hn::ShiftRight<8>(v)));
-  use(4 * kGroup + 2, number_of<kBits>(hn::ShiftRight<16>(v)));
-  use(4 * kGroup + 3, number_of<kBits>(hn::ShiftRight<24>(v)));
+using Widen = void (*)(const uint32_t* unit, uint32_t* to);
+Widen widening(int bits) {
+  constexpr Widen kWiden[] = {widen<2>, widen<3>, nullptr, widen<5>, widen<6>, widen<7>, nullptr};
+  return kWiden[bits - 2];
 }
 
-template <int kBits, typename Use>
-HWY_INLINE void each_of_unit(const uint32_t* unit, const Use& use) {
-  each_of_group<kBits, 0>(unit, use);
-  each_of_group<kBits, 1>(unit, use);
-  each_of_group<kBits, 2>(unit, use);
-  each_of_group<kBits, 3>(unit, use);
-  each_of_group<kBits, 4>(unit, use);
-  each_of_group<kBits, 5>(unit, use);
-  each_of_group<kBits, 6>(unit, use);
-  each_of_group<kBits, 7>(unit, use);
+// Codes as floats: each is in the lowest bits. `zero` is the code of 0, with 2^23 added.
+template <bool kFour>
+HWY_INLINE V number_of(VU code, V zero) {
+  const VU mask = hn::Set(DU(), kFour ? 15 : 255);
+  return hn::Sub(hn::BitCast(D(), hn::OrAnd(hn::Set(DU(), kMagic), code, mask)), zero);
+}
+V zero_of(const QuantizedForm& f) { return hn::Set(D(), static_cast<float>((1 << 23) + f.zero())); }
+
+// Calls use(column of the unit, codes as floats) for the four of a group, of 4 bits or of 8.
+template <bool kFour, int kGroup, typename Use>
+HWY_INLINE void each_of_group(const uint32_t* unit, V zero, const Use& use) {
+  VU v = hn::Load(DU(), unit + (kFour ? kGroup / 2 : kGroup) * kLanes);
+  if constexpr (kFour && kGroup % 2 == 1) v = hn::ShiftRight<4>(v);
+  use(4 * kGroup, number_of<kFour>(v, zero));
+  use(4 * kGroup + 1, number_of<kFour>(hn::ShiftRight<8>(v), zero));
+  use(4 * kGroup + 2, number_of<kFour>(hn::ShiftRight<16>(v), zero));
+  use(4 * kGroup + 3, number_of<kFour>(hn::ShiftRight<24>(v), zero));
+}
+
+template <bool kFour, typename Use>
+HWY_INLINE void each_of_unit(const uint32_t* unit, V zero, const Use& use) {
+  each_of_group<kFour, 0>(unit, zero, use);
+  each_of_group<kFour, 1>(unit, zero, use);
+  each_of_group<kFour, 2>(unit, zero, use);
+  each_of_group<kFour, 3>(unit, zero, use);
+  each_of_group<kFour, 4>(unit, zero, use);
+  each_of_group<kFour, 5>(unit, zero, use);
+  each_of_group<kFour, 6>(unit, zero, use);
+  each_of_group<kFour, 7>(unit, zero, use);
 }
 
 // A vector of the scales of a form.
@@ -97,12 +114,15 @@ HWY_INLINE V load_offsets(const QuantizedForm& f, const char* scales, V scale) {
   return hn::MulAdd(hn::Set(D(), f.offset_scale()), scale, load_scales(f, scales + f.scale_step() / 2));
 }
 
-template <int kBits>
+template <bool kFour>
 void row(const QuantizedRow& q, int64_t begin, int64_t end) {
   const D d;
   const QuantizedForm& f = *q.form;
   const GemvCall& g = q.call;
-  const V low = hn::Set(d, g.low), high = hn::Set(d, g.high);
+  const V low = hn::Set(d, g.low), high = hn::Set(d, g.high), zero = zero_of(f);
+  const Widen widen = kFour ? nullptr : widening(f.bits);
+  const int64_t unit_words = f.bits * kLanes;
+  HWY_ALIGN uint32_t wide[8 * kLanes];
   const int64_t scale_step = f.scale_step();
   for (int64_t panel = begin; panel < end; ++panel) {
     const char* scales = reinterpret_cast<const char*>(q.packed + panel * f.panel_words());
@@ -114,11 +134,13 @@ void row(const QuantizedRow& q, int64_t begin, int64_t end) {
       if (f.has_offset) total = hn::MulAdd(load_offsets(f, scales, scale), hn::Set(d, q.sums[b]), total);
       V sum[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
       for (int64_t u = 0; u < f.units; ++u) {
-        for (int64_t i = 0; i < kBits * kLanes; i += 16) __builtin_prefetch(at + kAheadWords + i, 0, 3);
-        each_of_unit<kBits>(
-            at, [&](int i, V w) HWY_ATTR
-            __attribute__((always_inline)) { sum[i % 4] = hn::MulAdd(hn::Set(d, a[i]), w, sum[i % 4]); });
-        at += kBits * kLanes;
+        for (int64_t i = 0; i < unit_words; i += 16) __builtin_prefetch(at + kAheadWords + i, 0, 3);
+        if (widen != nullptr) widen(at, wide);
+        each_of_unit<kFour>(
+            widen == nullptr ? at : wide, zero, [&](int i, V w) HWY_ATTR __attribute__((always_inline)) {
+              sum[i % 4] = hn::MulAdd(hn::Set(d, a[i]), w, sum[i % 4]);
+            });
+        at += unit_words;
         a += kQuantizedUnit;
       }
       total = hn::MulAdd(scale, hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3])), total);
@@ -130,7 +152,7 @@ void row(const QuantizedRow& q, int64_t begin, int64_t end) {
   }
 }
 
-template <int kBits>
+template <bool kFour>
 void unpack(const QuantizedPart& p, float* to) {
   const D d;
   const QuantizedForm& f = *p.form;
@@ -138,60 +160,32 @@ void unpack(const QuantizedPart& p, float* to) {
   const char* scales = reinterpret_cast<const char*>(at) + p.block * f.scale_step();
   const V scale = load_scales(f, scales);
   const V offset = f.has_offset ? load_offsets(f, scales, scale) : hn::Zero(d);
-  at += f.scale_words() + p.block * f.block_words() + p.begin / kQuantizedUnit * kBits * kLanes;
+  const Widen widen = kFour ? nullptr : widening(f.bits);
+  const int64_t unit_words = f.bits * kLanes;
+  const V zero = zero_of(f);
+  HWY_ALIGN uint32_t wide[8 * kLanes];
+  at += f.scale_words() + p.block * f.block_words() + p.begin / kQuantizedUnit * unit_words;
   HWY_ALIGN float rest[kQuantizedUnit * kLanes];
-  for (int64_t i = p.begin; i < p.end; i += kQuantizedUnit, at += kBits * kLanes, to += kQuantizedUnit * kLanes) {
+  for (int64_t i = p.begin; i < p.end; i += kQuantizedUnit, at += unit_words, to += kQuantizedUnit * kLanes) {
     const int64_t n = std::min(kQuantizedUnit, p.end - i);
     float* HWY_RESTRICT place = n == kQuantizedUnit ? to : rest;
-    each_of_unit<kBits>(
-        at, [&](int k, V w) HWY_ATTR
-        __attribute__((always_inline)) { hn::Store(hn::MulAdd(w, scale, offset), d, place + k * kLanes); });
+    if (widen != nullptr) widen(at, wide);
+    each_of_unit<kFour>(
+        widen == nullptr ? at : wide, zero, [&](int k, V w) HWY_ATTR __attribute__((always_inline)) {
+          hn::Store(hn::MulAdd(w, scale, offset), d, place + k * kLanes);
+        });
     if (place == rest) std::memcpy(to, rest, static_cast<size_t>(n * kLanes) * sizeof(float));
-  }
-}
-
-void row_of(const QuantizedRow& q, int64_t begin, int64_t end) {
-  switch (q.form->bits) {
-    case 2:
-      return row<2>(q, begin, end);
-    case 3:
-      return row<3>(q, begin, end);
-    case 4:
-      return row<4>(q, begin, end);
-    case 5:
-      return row<5>(q, begin, end);
-    case 6:
-      return row<6>(q, begin, end);
-    case 7:
-      return row<7>(q, begin, end);
-    default:
-      return row<8>(q, begin, end);
-  }
-}
-
-void unpack_part(const QuantizedPart& p, float* to) {
-  switch (p.form->bits) {
-    case 2:
-      return unpack<2>(p, to);
-    case 3:
-      return unpack<3>(p, to);
-    case 4:
-      return unpack<4>(p, to);
-    case 5:
-      return unpack<5>(p, to);
-    case 6:
-      return unpack<6>(p, to);
-    case 7:
-      return unpack<7>(p, to);
-    default:
-      return unpack<8>(p, to);
   }
 }
 
 }  // namespace quantized
 
-void quantized_row(const QuantizedRow& q, int64_t begin, int64_t end) { quantized::row_of(q, begin, end); }
-void quantized_unpack(const QuantizedPart& part, float* to) { quantized::unpack_part(part, to); }
+void quantized_row(const QuantizedRow& q, int64_t begin, int64_t end) {
+  q.form->bits == 4 ? quantized::row<true>(q, begin, end) : quantized::row<false>(q, begin, end);
+}
+void quantized_unpack(const QuantizedPart& part, float* to) {
+  part.form->bits == 4 ? quantized::unpack<true>(part, to) : quantized::unpack<false>(part, to);
+}
 
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

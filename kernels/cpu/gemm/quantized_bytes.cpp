@@ -273,6 +273,7 @@ MINNOW_QUANTIZED_BYTES void multiply_slice(Tiles& tiles, const ByteCall& c, cons
     const float* scale_a = a.scale + row * a.chunks + chunk;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r, from += kDigits * kLanes) {
+      if (r % 4 == 0 && r >= count) break;
       __m512i digit[kDigits];
 #pragma GCC unroll 3
       for (int d = 0; d < kDigits; ++d) digit[d] = _mm512_load_si512(from + d * kLanes);
@@ -298,7 +299,7 @@ MINNOW_QUANTIZED_BYTES void multiply_tiles(const ByteCall& c, int64_t begin, int
   alignas(64) float totals[(kBand + kAmxRows) * kLanes];
   const int depth = static_cast<int>(std::min<int64_t>(columns, kAmxBytes));
   Tiles tiles(depth);
-  Tiles::begin(depth);
+  Tiles::begin(depth, static_cast<int>(std::min<int64_t>(a.rows * a.digits, kAmxRows)));
   const int64_t step = a.digits == 1 ? kTileRows<1> : a.digits == 2 ? kTileRows<2> : kTileRows<3>;
   const auto multiply = a.digits == 1   ? multiply_slice<Tiles, 1>
                         : a.digits == 2 ? multiply_slice<Tiles, 2>

@@ -23,9 +23,10 @@ struct AmxTiles {
   AmxTiles() = default;
   explicit AmxTiles(int) {}  // see EmulatedTiles
   // Between these two, this thread has all tiles at their full size; with a smaller `depth`, tiles 4 and 5 have that
-  // many bytes in a row, and 6 and 7 a quarter as many rows. Holding them makes switching threads slower.
-  static void begin() { begin(kAmxBytes); }
-  static void begin(int depth) {
+  // many bytes in a row, and 6 and 7 a quarter as many rows; with fewer `rows`, 0 up to 5 have that many. Holding them
+  // makes switching threads slower.
+  static void begin() { begin(kAmxBytes, kAmxRows); }
+  static void begin(int depth, int rows) {
     struct alignas(64) {
       uint8_t palette = 1, start_row = 0, reserved[14] = {};
       uint16_t bytes[16] = {};
@@ -33,6 +34,7 @@ struct AmxTiles {
     } config;
     for (int i = 0; i < 8; ++i) config.bytes[i] = kAmxBytes, config.rows[i] = kAmxRows;
     config.bytes[4] = config.bytes[5] = static_cast<uint16_t>(depth);
+    for (int i = 0; i < 6; ++i) config.rows[i] = static_cast<uint8_t>(rows);
     config.rows[6] = config.rows[7] = static_cast<uint8_t>(depth / 4);
     asm volatile("ldtilecfg %0" ::"m"(config));
   }
@@ -72,7 +74,7 @@ class EmulatedTiles {
  public:
   explicit EmulatedTiles(int depth = kAmxBytes) : depth_(depth) {}
   static void begin() {}
-  static void begin(int) {}
+  static void begin(int, int) {}
   static void end() {}
 
   template <int kTile>
