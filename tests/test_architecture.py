@@ -75,6 +75,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "minnow.llm.tokenizer": {"minnow", "numpy", "regex", "tokenizers"},
     "minnow.llm.template": {"minnow", "jinja2"},
+    "minnow.llm.grammar": {"minnow", "numpy", "llguidance"},
     "minnow.cv.codec": {"minnow", "numpy", "PIL"},
     "minnow.llm.server": {"minnow", "numpy", "starlette", "uvicorn", "prometheus_client"},
     "minnow": {"minnow", "numpy", "ml_dtypes", "click", "rich", "onnxruntime", "onnx", "torch"},

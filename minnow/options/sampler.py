@@ -27,6 +27,10 @@ class SamplerOptions(Options):
     min_p: float = option(
         0.05, "Keep tokens with at least this part of the probability of the most probable one.", least=0, most=1
     )
+    xtc_probability: float = option(
+        0.0, "XTC: how often all but the last of the probable tokens are left out; 0: never.", least=0, most=1
+    )
+    xtc_threshold: float = option(0.1, "XTC: which tokens are probable.", above=0, most=1)
     repetition_penalty: float = option(
         1.0, "Divide positive logits of tokens that have occurred by this, and multiply negative ones.", above=0
     )
@@ -38,6 +42,7 @@ class SamplerOptions(Options):
     )
     dry_base: float = option(1.75, "DRY: the penalty grows by this factor with each repeated token.", least=1)
     dry_allowed_length: int = option(2, "DRY: repetitions up to this many tokens have no penalty.", least=1)
+    dry_breakers: Any = option((), "DRY: tokens that no repetition goes across.", only_python=True)
     logit_bias: Any = option(
         None, "Numbers to add to the logits of tokens.", python="A dictionary by token.", only_python=True
     )

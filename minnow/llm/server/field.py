@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any, NoReturn
 
 from minnow.llm.server.refusal import invalid
+from minnow.options.option import said
 from minnow.options.sampler import SamplerOptions
 
 DEEPEST = 100
@@ -128,7 +129,7 @@ class Body:
         """The fields that are options of samplers, by the names that the options have."""
         out: dict[str, Any] = {}
         for f in fields(SamplerOptions):
-            if f.name not in self._fields or f.name in ("logit_bias", "banned_tokens"):
+            if f.name not in self._fields or said(f).only_python:
                 continue
             kind = int if f.name == "seed" or isinstance(f.default, int) else float
             value = self.whole(f.name, -(2**63), 2**63) if kind is int else self.number(f.name, -1e9, 1e9)
