@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from minnow import cv, data, errors, expr, nn, numpy, optim
+    from minnow import cv, data, errors, expr, llm, nn, numpy, optim
     from minnow.check import Check, check
     from minnow.convert import Report, convert
     from minnow.interpreter import CVImageProcess, CVMatrix, Interpreter, OpInfo, Tensor, get_model_uuid, version
@@ -50,6 +50,7 @@ __all__ = [
     "errors",
     "expr",
     "get_model_uuid",
+    "llm",
     "load",
     "nn",
     "numpy",
@@ -59,7 +60,7 @@ __all__ = [
     "version",
 ]
 
-_MODULES = ("errors", "expr", "numpy", "cv", "nn", "optim", "data")
+_MODULES = ("errors", "expr", "numpy", "cv", "nn", "optim", "data", "llm")
 
 _CONSTANTS = ("Halide_Type_", "Tensor_DimensionType_", "CV_")
 """What names of constants of `minnow.interpreter` begin with."""

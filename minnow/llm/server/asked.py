@@ -110,10 +110,11 @@ def _chat(body: Body, llm: LLM, out: Asked) -> None:
     elif choice not in (None, "auto"):
         out.options["json_schema"] = _call_schema(tools, choice)
     out.tools = frozenset(tool["function"]["name"] for tool in tools)
-    variables = dict(body.table("chat_template_kwargs") or {})
+    variables: dict[str, Any] = dict(body.table("chat_template_kwargs") or {})
     if own := [name for name in variables if name in ("messages", "tools", "prompt", "raw", "self")]:
         raise invalid(f"'chat_template_kwargs' has {own[0]!r}", "chat_template_kwargs")
-    out.prompts = [llm.prompt_tokens(_messages(body), **variables, **({"tools": tools} if tools else {}))]
+    variables |= {"tools": tools} if tools else {}
+    out.prompts = [llm.prompt_tokens(_messages(body), **variables)]
 
 
 def _messages(body: Body) -> list[dict[str, Any]]:
