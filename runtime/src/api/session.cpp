@@ -51,19 +51,21 @@ int64_t bytes_of(const std::vector<Tensor>& tensors) {
 // Outputs of the model go to the caller's sink, those behind them to the states.
 class StatefulSink final : public OutputSink {
  public:
-  StatefulSink(OutputSink& outputs, size_t num_outputs, States& states)
-      : outputs_(outputs), num_outputs_(num_outputs), states_(states) {}
+  StatefulSink(OutputSink& outputs, size_t num_outputs, States& states, const DeviceStates* device_states)
+      : outputs_(outputs), num_outputs_(num_outputs), states_(states), device_states_(device_states) {}
   void* memory(int index, const TensorType& type) override {
     const auto i = static_cast<size_t>(index);
     if (i < num_outputs_) return outputs_.memory(index, type);
     void* next = states_.next(i - num_outputs_, type);
     if (next == nullptr) misfit_ = static_cast<int>(i - num_outputs_);
-    return next;
+    return next != nullptr && is_other(device(index)) ? device_states_->next(i - num_outputs_) : next;
   }
   int device(int index) const override {
-    return static_cast<size_t>(index) < num_outputs_ ? outputs_.device(index) : 0;
+    const auto i = static_cast<size_t>(index);
+    if (i < num_outputs_) return outputs_.device(index);
+    return device_states_ == nullptr ? 0 : device_states_->device(i - num_outputs_);
   }
-  bool is_new(int index) const override { return outputs_.is_new(index); }
+  bool is_new(int index) const override { return static_cast<size_t>(index) < num_outputs_ && outputs_.is_new(index); }
   bool wants(int index) const override { return static_cast<size_t>(index) >= num_outputs_ || outputs_.wants(index); }
   // A state whose next numbers were of another type; -1: none.
   int misfit() const { return misfit_; }
@@ -72,6 +74,7 @@ class StatefulSink final : public OutputSink {
   OutputSink& outputs_;
   size_t num_outputs_;
   States& states_;
+  const DeviceStates* device_states_;
   int misfit_ = -1;
 };
 
@@ -118,6 +121,10 @@ Status Session::create(std::shared_ptr<const Model> model, const SessionOptions&
 
 Status Session::open_devices(const SessionOptions& options) {
   MINNOW_RETURN_IF_ERROR(Devices::open(options.device, *model_, {&pool_, options.precision}, &devices_));
+  if (kHasOtherDevices && devices_.size() > 1 && !model_->states.empty()) {
+    device_states_ = std::make_unique<DeviceStates>(*model_, devices_, &watch_.memory);
+    states_.set_fetch([this] { return device_states_->fetch(states_.current()); });
+  }
   if (!devices_.has_choice()) return ok();
   std::vector<std::string> names;
   for (size_t i = 0; i < devices_.size(); ++i) names.push_back(devices_[i].backend->name());
@@ -250,13 +257,15 @@ void Session::gather(const std::vector<Tensor>& inputs) {
 
 Status Session::run_unlocked(const std::vector<Tensor>& inputs, OutputSink& sink) {
   return guarded([&]() -> Status {
-    MINNOW_RETURN_IF_ERROR(states_.begin());
+    MINNOW_RETURN_IF_ERROR(states_.start());
     gather(inputs);
     trials_.choose(types_);
     do {
       MINNOW_RETURN_IF_ERROR(executor_.prepare(types_));
     } while (!trials_.is_settled() && !trials_.accepts(executor_.placement_hash()));
-    StatefulSink all(sink, outputs_.size(), states_);
+    if (kHasOtherDevices && device_states_ != nullptr)
+      MINNOW_RETURN_IF_ERROR(device_states_->place(executor_, states_.current(), &data_, &places_));
+    StatefulSink all(sink, outputs_.size(), states_, device_states_.get());
     const auto start = std::chrono::steady_clock::now();
     const Status status = executor_.run(data_, all, &places_);
     if (status.ok() && turn_.observation.observer == nullptr)
@@ -282,6 +291,7 @@ Status Session::run(const std::vector<Tensor>& inputs, OutputSink& sink, const R
   begin(bytes_of(inputs), options);
   MINNOW_RETURN_IF_ERROR(run_unlocked(inputs, sink));
   states_.advance();
+  if (kHasOtherDevices && device_states_ != nullptr) device_states_->advance();
   return ok();
 }
 
@@ -398,6 +408,7 @@ Status Session::retype_state(size_t index, const TensorType& type) {
 Status Session::reset(const std::vector<Tensor>* states) {
   MINNOW_RETURN_IF_ERROR(may_use());
   std::lock_guard<std::mutex> lock(turn_.mutex);
+  if (kHasOtherDevices && device_states_ != nullptr && states == nullptr) device_states_->forget();
   return guarded([&] { return states == nullptr ? states_.reset() : states_.set(*states); });
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/src/api/part.h"
 #include "runtime/src/run/executor.h"
 #include "runtime/src/run/arena.h"
+#include "runtime/src/api/device_states.h"
 #include "runtime/src/run/state.h"
 
 namespace minnow {
@@ -112,6 +113,7 @@ class Session {
   Executor executor_;
   Parts parts_;
   States states_;
+  std::unique_ptr<DeviceStates> device_states_;  // null: all states lie on the host
   // Of the latest run; kept, so that the next one allocates nothing.
   std::vector<TensorType> types_;
   std::vector<const void*> data_;

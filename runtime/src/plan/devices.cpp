@@ -152,6 +152,19 @@ Status Planner::place_side_by_side(PlanGraph& graph) {
   return ok();
 }
 
+// The values of states that a node writes in place: they stay in the memory of its device.
+std::set<int> Planner::states_in_place() const {
+  std::set<int> values;
+  const Model& model = x_.model_;
+  if (&x_.graph_ != &model.main) return values;
+  for (size_t i = 0; i < model.states.size(); ++i) {
+    if (!model.states[i].in_place) continue;
+    values.insert(x_.graph_.inputs[model.inputs.size() + i]);
+    values.insert(x_.graph_.outputs[model.outputs.size() + i]);
+  }
+  return values;
+}
+
 // Begins with all on the host. Then each device takes from the others the nodes by which the whole gets faster: a
 // minimum cut between "runs there" and "stays where it is".
 Status Planner::assign_devices(PlanGraph& graph) {
@@ -171,6 +184,7 @@ Status Planner::assign_devices(PlanGraph& graph) {
       now[i] = std::max(estimate(node(i), 0, &why), 0.0) * devices.preference();
   }
 
+  const std::set<int> stay = states_in_place();
   for (size_t device = 1; device < devices.size(); ++device) {
     const Backend& backend = *devices[device].backend;
     MinimumCut cut;
@@ -186,7 +200,7 @@ Status Planner::assign_devices(PlanGraph& graph) {
       cut.add(MinimumCut::kFirst, at[i], there[i] < 0 ? MinimumCut::kNever : there[i]);
     }
     for (int v = 0; v < graph.num_values(); ++v) {
-      if (!graph.value(v).known || graph.is_constant(v) || graph.readers(v).empty()) continue;
+      if (!graph.value(v).known || graph.is_constant(v) || graph.readers(v).empty() || stay.count(v) != 0) continue;
       const Form here{Layout::kPlain, static_cast<uint8_t>(device)};
       const int maker = graph.maker(v);  // -1: the host, or a device that has it already
       if (maker < 0 && stage_.find(v, here) != nullptr) continue;

@@ -1,6 +1,7 @@
 // Plans one stage: types, constants, fusion, layouts, memory.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,7 @@ class Planner {
 
   // devices.cpp: which device runs what, and when one waits for another
   Status assign_devices(PlanGraph& graph);
+  std::set<int> states_in_place() const;
   Status place_wherever_possible(PlanGraph& graph, int only);
   Status place_side_by_side(PlanGraph& graph);
   // What a backend may know of a node before it has a kernel. `constants`: to stand in for those of the node.

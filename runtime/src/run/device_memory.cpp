@@ -35,6 +35,22 @@ bool Executor::is_given_by(const Stage& stage, const Storage& output, int device
                       [&](const Delivery& d) { return is_in(output, d.slot); });
 }
 
+int Executor::device_between(int input, int output) const {
+  const Stage& stage = *plans_.front().second;
+  const auto is = [](const Storage& storage, Storage::Kind kind, int index) {
+    return storage.kind == kind && storage.index == index;
+  };
+  for (int device = 1; device < static_cast<int>(devices().size()); ++device) {
+    bool takes = false, gives = false;
+    for (const Storage& storage : stage.storages)
+      if (is(storage, Storage::kInput, input)) takes = is_taken_by(stage, storage, device);
+    for (const Storage* storage : stage.outputs)
+      if (storage->index == output) gives = is_given_by(stage, *storage, device);
+    if (takes && gives) return device;
+  }
+  return 0;
+}
+
 Status Executor::take_input(const Stage& stage, Storage& input, const void* data, int place) {
   input.data = static_cast<char*>(const_cast<void*>(data));
   input.given_on = is_other(place) && is_taken_by(stage, input, place) ? place : 0;

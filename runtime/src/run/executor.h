@@ -125,6 +125,8 @@ class Executor {
   // report.
   bool output_types(std::vector<TensorType>* types) const;
   bool is_prepared() const { return !active_.empty(); }
+  // The device whose memory the latest plan takes an input from, and puts an output to, without the host; 0: none.
+  int device_between(int input, int output) const;
   // What the plan knows of an output of the graph.
   const PlanValue& planned_output(int i) const;
 

@@ -18,7 +18,12 @@ TensorType sized(TensorType type, int64_t size) {
 
 }  // namespace
 
-Status States::begin() { return current_.size() == model_.states.size() ? ok() : reset(); }
+Status States::start() { return current_.size() == model_.states.size() ? ok() : reset(); }
+
+Status States::begin() {
+  MINNOW_RETURN_IF_ERROR(start());
+  return kHasOtherDevices && fetch_ ? fetch_() : ok();
+}
 
 Status States::reset() {
   const size_t n = model_.states.size();

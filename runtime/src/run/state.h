@@ -1,6 +1,7 @@
 // The states of a model: inputs that get the values of outputs of the previous run.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,11 @@ class States {
   // The model and the account must outlive it.
   States(const Model& model, MemoryAccount* account) : model_(model), account_(account) {}
 
+  // What begin() calls, for states that are elsewhere: it brings them to the memory of current().
+  void set_fetch(std::function<Status()> fetch) { fetch_ = std::move(fetch); }
   // Allocates the states and sets their initial values from the file; does nothing the second time.
+  Status start();
+  // The same, and the states are in the memory of current().
   Status begin();
   // Restores the initial values.
   Status reset();
@@ -43,6 +48,7 @@ class States {
 
   const Model& model_;
   MemoryAccount* account_;
+  std::function<Status()> fetch_;
   std::vector<Buffer> buffers_;  // two per state: for current_, and for the next values where these are not in place
   std::vector<Tensor> current_;
   std::vector<TensorType> types_;  // at the beginning

@@ -129,20 +129,25 @@ class FakeQueue final : public Queue {
   }
 
   Status copy(const Tensor& from, Tensor* to) override {
-    if (recording_ != nullptr) return fail(Code::kInternal, "a copy while the queue records");
     const int64_t bytes = from.type.bytes();
+    const bool uploads = !owns(from.data), downloads = !owns(to->data);
+    if (recording_ != nullptr && (uploads || downloads))
+      return fail(Code::kInternal, "a copy from or to the host while the queue records");
     return put({[&from, to, bytes] {
                   if (bytes == 0) return ok();
                   char* source = AddressSpace::instance().real(from.data);
                   char* target = AddressSpace::instance().real(to->data);
-                  if ((source == nullptr) == (target == nullptr))
-                    return fail(Code::kInternal, "a copy between two places of one side");
+                  if (source == nullptr && target == nullptr)
+                    return fail(Code::kInternal, "a copy between two places of the host");
                   std::memcpy(target == nullptr ? to->data : target, source == nullptr ? from.data : source,
                               static_cast<size_t>(bytes));
                   return ok();
                 },
-                AddressSpace::instance().real(from.data) == nullptr ? "upload" : "download"});
+                uploads     ? "upload"
+                : downloads ? "download"
+                            : "copy"});
   }
+  bool owns(const void* address) const override { return AddressSpace::instance().real(address) != nullptr; }
 
   Status finish() override {
     std::unique_lock<std::mutex> lock(mutex_);

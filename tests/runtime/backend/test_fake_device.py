@@ -17,10 +17,12 @@ from e2e.shared_models import SHARED, needs_models
 from engine_oracle import f32, graph_of, model_of, normal
 from fake import assert_same_bits, build, open_on
 from graph_grower import grown
+from llm.small_llama import Llama
 
 import minnow
+from minnow.llm.model import LanguageModel
 from minnow.schema.errors import DeviceError, MinnowError, UsageError
-from minnow.schema.ir import DType, Graph, Model, TensorType
+from minnow.schema.ir import DType, Graph, Model, State, TensorType
 from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder, Op, Trait, all_ops
 
@@ -255,6 +257,91 @@ def test_the_tests_of_the_engine_pass_on_the_device(fake, suite: str, ops: str) 
         cwd=ROOT, env=env, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:]
+
+
+def accumulating() -> bytes:
+    """total = 3/4 total + sin x, count = count + 1, y = total / count."""
+    graph = Graph()
+    count = graph.add_param(f32(), "count")
+    x = graph.add_param(f32(2, 9), "x")
+    total = graph.add_param(f32(2, 9), "total")
+    b = Builder(graph)
+    new_count = b.Add(count, np.float32(1))
+    new_total = b.Add(b.Mul(total, np.float32(0.75)), b.Sin(x))
+    graph.outputs = [new_total, b.Div(new_total, new_count), new_count]
+    names = ["total_out", "y", "count_out"]
+    return encode(
+        Model(
+            graph,
+            [(p.name, p.type) for p in graph.params],
+            [(n, v.type) for n, v in zip(names, graph.outputs, strict=True)],
+            states=[
+                State("total", "total_out", np.full((2, 9), 0.5, np.float32)),
+                State("count", "count_out", np.zeros((), np.float32)),
+            ],
+        )
+    )
+
+
+def test_states_stay_on_the_device(fake, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    fake.setenv("MINNOW_FAKE_LOG", str(log))
+    rng, data = np.random.default_rng(7), accumulating()
+    want, session = open_on(data, "cpu"), open_on(data, "fake")
+    copies = []
+
+    def step() -> None:
+        log.write_text("")
+        feeds = {"x": normal(rng, 2, 9)}
+        assert_same_bits(session.run(feeds), want.run(feeds), "a step")
+        copies.append((log.read_text().count("upload"), log.read_text().count("download")))
+
+    for _ in range(4):
+        step()
+    assert copies == [(3, 1), (1, 1), (1, 1), (1, 1)]  # at first the states, too
+    assert_same_bits(session.states, want.states, "states")
+    step()  # the host may have changed them
+    step()
+    assert copies[4:] == [(3, 1), (1, 1)]
+    kept = session.states
+    for each in (session, want):
+        each.profile({"x": normal(np.random.default_rng(1), 2, 9)}, runs=2)
+    step()
+    for reset in (None, {"total": np.ones((2, 9), np.float32)}, kept):
+        for each in (session, want):
+            each.reset(reset)
+        step()
+        step()
+        assert_same_bits(session.states, want.states, f"reset to {reset}")
+
+
+def test_caches_of_a_language_model_stay_on_the_device(fake, tmp_path: Path) -> None:
+    """They are written in place, by the only node that the device computes."""
+    log = tmp_path / "log"
+    fake.setenv("MINNOW_FAKE_LOG", str(log))
+    fake.setenv("MINNOW_FAKE_OPS", "PagedAttention")
+    llama = Llama.random(layers=2)
+    model = LanguageModel(open_on(encode(llama.model(DType.F32)), "fake"), llama.description(), cache="f32")
+    tokens, sequence, copies = [5, 3, 59, 0, 7, 7], model.sequence(), []
+    want = llama.logits(tokens)
+    for i, token in enumerate(tokens):
+        log.write_text("")
+        got = model.step([([token], sequence, 1)])
+        np.testing.assert_allclose(got, want[i : i + 1], atol=2e-4 * np.abs(want).max())
+        copies.append((log.read_text().count("upload"), log.read_text().count("download")))
+    uploads, downloads = copies[-1]
+    assert copies == [(uploads + 4, downloads)] + [(uploads, downloads)] * 5
+
+
+@pytest.mark.parametrize("ops", ["Sin", "Add,Mul", "Div", "Add,Mul,Div"])
+def test_states_that_host_and_device_use(fake, ops: str) -> None:
+    fake.setenv("MINNOW_FAKE_OPS", ops)
+    rng, data = np.random.default_rng(7), accumulating()
+    want, session = open_on(data, "cpu"), open_on(data, "fake")
+    for _ in range(4):
+        feeds = {"x": normal(rng, 2, 9)}
+        assert_same_bits(session.run(feeds), want.run(feeds), ops)
+    assert_same_bits(session.states, want.states, ops)
 
 
 def test_a_model_of_states_and_sizes(fake) -> None:
