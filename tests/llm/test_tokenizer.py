@@ -96,6 +96,7 @@ NORMALIZERS: list[dict[str, Any]] = [
 ]
 BEHAVIORS = ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
 SPLITS = [
+    *(r"^ +", r" +$", r"\s+\z", r"\h+", r"[\hx中]+", r"\A ", r"\s+\Z", r"(?m:a.b)", r"[a-z&&[^aeiou]]+"),
     r"\s+(?!\S)|\s+",
     r"\p{N}{1,3}",
     r"(?i:'s|'t|'re)| ?\p{L}+",

@@ -166,15 +166,42 @@ def spaces_as_marks(*, prefix: bool) -> tuple[list[Json], list[Json]]:
     return before, after
 
 
-def single_spaces(*, prefix: bool, charsmap: bytes = b"") -> tuple[list[Json], list[Json], list[Json]]:
-    """Normalizers, pre-tokenizers and decoders of vocabularies whose texts have no two spaces side by side."""
-    metaspace = {"type": "Metaspace", "replacement": MARK, "prepend_scheme": "always" if prefix else "never"}
-    normalizer: list[Json] = []
+def clean(*, charsmap: bytes = b"", single: bool = False) -> list[Json]:
+    """The normalizers that come before all others.
+
+    Args:
+        charsmap: a table of replacements, as SentencePiece has it.
+        single: leave out spaces at both ends, and all but one of several.
+    """
+    steps: list[Json] = []
     if charsmap:
-        normalizer.append({"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()})
-    normalizer.append({"type": "Strip", "strip_left": True, "strip_right": True})
-    normalizer.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
-    return normalizer, [{**metaspace, "split": True}], [metaspace]
+        steps.append({"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode()})
+    if single:
+        steps.append({"type": "Replace", "pattern": {"Regex": r"\A +| +(?![^ ])"}, "content": ""})
+    return steps
+
+
+def metaspace(*, prefix: bool) -> Json:
+    """The pre-tokenizer, and the decoder, of vocabularies where a mark stands for a space and begins words."""
+    scheme = "always" if prefix else "never"
+    return {"type": "Metaspace", "replacement": MARK, "prepend_scheme": scheme, "split": True}
+
+
+def bert(tokens: Sequence[str], kinds: Sequence[int] = (), *, lowercase: bool = True) -> Json:
+    """The tokenizer of BERT for its vocabulary, whose special tokens have BERT's names."""
+    ids = vocabulary(tokens)
+    marks = [token for token in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if token in ids]
+    if not {"[UNK]", "[CLS]", "[SEP]"} <= set(marks):
+        raise FormatError("the vocabulary has no [UNK], [CLS] or [SEP]")
+    added = [added_token(ids[token], token, special=True) for token in sorted(marks, key=ids.__getitem__)]
+    return whole(
+        wordpiece(tokens, "[UNK]"),
+        added=added_tokens(tokens, kinds) if kinds else added,
+        normalizer=[bert_normalizer(lowercase=lowercase)],
+        pre_tokenizer=[{"type": "BertPreTokenizer"}],
+        post_processor=bert_template(("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])),
+        decoder=[{"type": "WordPiece", "prefix": "##", "cleanup": True}],
+    )
 
 
 def splits(patterns: Sequence[str], *, prefix: bool = False) -> list[Json]:

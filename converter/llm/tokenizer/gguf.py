@@ -71,14 +71,14 @@ def _unigram(values: Mapping[str, Any], tokens: list[str], kinds: list[int]) -> 
         bytes(v & 0xFF for v in form.checked(values, "precompiled_charsmap", int)) if _has_charsmap(values) else b""
     )
     prefix = bool(values.get("add_space_prefix", True))
-    normalizer, pre_tokenizer, decoder = form.single_spaces(prefix=prefix, charsmap=charsmap)
+    single = bool(values.get("remove_extra_whitespaces", True))
     return form.whole(
         form.unigram(tokens, scores, kinds),
         added=form.added_tokens(tokens, kinds),
-        normalizer=normalizer,
-        pre_tokenizer=pre_tokenizer,
+        normalizer=form.clean(charsmap=charsmap, single=single),
+        pre_tokenizer=[form.metaspace(prefix=prefix)],
         post_processor=_marks(values, tokens, adds_bos=False, adds_eos=True),
-        decoder=decoder,
+        decoder=[form.metaspace(prefix=prefix)],
     )
 
 

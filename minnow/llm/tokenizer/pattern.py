@@ -41,7 +41,7 @@ class Pattern:
         try:
             if len(source) > _LONGEST:
                 raise ValueError(f"it has {len(source)} characters")
-            self._compiled = engine.compile(source, engine.VERSION1)
+            self._compiled = engine.compile(_translated(source), engine.VERSION1 | engine.MULTILINE)
         except (engine.error, ValueError, OverflowError, RecursionError, KeyError, IndexError, TypeError) as e:
             raise FormatError("the regular expression cannot be read", where=where, why=str(e)[:200]) from None
 
@@ -73,6 +73,27 @@ class Pattern:
     def _slow(self) -> FormatError:
         why = f"{self.source[:100]} has not finished after {SECONDS:g} s"
         return FormatError("a regular expression takes too long", where=self.where, why=why)
+
+
+_ESCAPE = re.compile(r"(?s)\\.|\[|\]")
+_OUTSIDE = {r"\h": "[0-9a-fA-F]", r"\z": r"(?![\s\S])", r"\Z": r"(?=\n?(?![\s\S]))"}
+_INSIDE = {r"\h": "0-9a-fA-F"}
+
+
+def _translated(source: str) -> str:
+    """The expression with the escapes that mean something else in `regex`: \\h is a hexadecimal digit, \\z the end.
+
+    In Oniguruma, ^ and $ belong to lines, too: that is the flag MULTILINE.
+    """
+    depth = 0
+
+    def one(found: re.Match[str]) -> str:
+        nonlocal depth
+        text = found[0]
+        depth = depth + 1 if text == "[" else max(depth - 1, 0) if text == "]" else depth
+        return (_INSIDE if depth else _OUTSIDE).get(text, text)
+
+    return _ESCAPE.sub(one, source)
 
 
 def regex_engine() -> Any:
