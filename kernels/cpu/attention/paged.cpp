@@ -124,6 +124,8 @@ class PagedAttention final : public Kernel {
     return ok();
   }
 
+  [[gnu::cold]] Profile profile() const override { return {std::string("blocks_") + dtype_name(s_.dtype)}; }
+
   void run(const RunContext& c) override {
     int64_t* tiles = static_cast<int64_t*>(c.workspace);
     float* space = static_cast<float*>(

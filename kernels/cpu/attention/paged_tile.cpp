@@ -129,6 +129,25 @@ void Soften(const PagedTile& t, float slope, int64_t distance, const float* key_
   *sum = hn::GetLane(hn::SumOfLanes(d, total));
 }
 
+// Numbers of the cache as f32.
+void Widen(DType from, const void* in, int64_t n, float* out) {
+  const PagedTag d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t whole = from == DType::kF32 ? 0 : n / lanes * lanes;
+  if (from == DType::kF16) {
+    const hn::Rebind<hwy::float16_t, PagedTag> halves;
+    const auto* numbers = static_cast<const hwy::float16_t*>(in);
+    for (int64_t i = 0; i < whole; i += lanes) hn::StoreU(hn::PromoteTo(d, hn::LoadU(halves, numbers + i)), d, out + i);
+  } else if (from == DType::kI8) {
+    const hn::RebindToSigned<PagedTag> words;
+    const hn::Rebind<int8_t, PagedTag> bytes;
+    const auto* numbers = static_cast<const int8_t*>(in);
+    for (int64_t i = 0; i < whole; i += lanes)
+      hn::StoreU(hn::ConvertTo(d, hn::PromoteTo(words, hn::LoadU(bytes, numbers + i))), d, out + i);
+  }
+  if (whole < n) convert(from, offset(in, whole, dtype_size(from)), DType::kF32, out + whole, n - whole);
+}
+
 // The keys of some slots of a block as f32 [size][slots], with `stride` between rows.
 const float* UnpackKeys(const PagedTile& t, int64_t place, int64_t slot, int64_t n, float* space, int64_t* stride) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(PagedTag()));
@@ -138,12 +157,11 @@ const float* UnpackKeys(const PagedTile& t, int64_t place, int64_t slot, int64_t
   if (t.dtype == DType::kF32 && slot + (n + lanes - 1) / lanes * lanes <= t.block)
     return reinterpret_cast<const float*>(keys) + slot;
   if (t.block % lanes == 0 && t.block <= kPagedChunk) {
-    convert(t.dtype, keys, DType::kF32, space, t.size * t.block);
+    Widen(t.dtype, keys, t.size * t.block, space);
     return space + slot;
   }
   *stride = (n + lanes - 1) / lanes * lanes;
-  for (int64_t i = 0; i < t.size; ++i)
-    convert(t.dtype, offset(keys, i * t.block + slot, bytes), DType::kF32, space + i * *stride, n);
+  for (int64_t i = 0; i < t.size; ++i) Widen(t.dtype, offset(keys, i * t.block + slot, bytes), n, space + i * *stride);
   return space;
 }
 
@@ -151,7 +169,7 @@ const float* UnpackValues(const PagedTile& t, int64_t place, int64_t slot, int64
   const char* values = offset(t.values, place * t.value_stride + slot * row, dtype_size(t.dtype));
   const auto lanes = static_cast<int64_t>(hn::Lanes(PagedTag()));
   if (t.dtype == DType::kF32 && row % lanes == 0) return reinterpret_cast<const float*>(values);
-  convert(t.dtype, values, DType::kF32, space, n * row);
+  Widen(t.dtype, values, n * row, space);
   return space;
 }
 
@@ -162,6 +180,18 @@ void CopyScales(const PagedTile& t, int64_t place, int64_t slot, int64_t n, floa
   const auto row = t.width + static_cast<int64_t>(sizeof(float));
   std::memcpy(keys, key + slot * static_cast<int64_t>(sizeof(float)), static_cast<size_t>(n) * sizeof(float));
   for (int64_t j = 0; j < n; ++j) std::memcpy(values + j, value + (slot + j) * row, sizeof(float));
+}
+
+// Asks for what is soon read, since each block lies elsewhere: the values of a block, and the keys of the one behind
+// it.
+void Expect(const PagedTile& t, int64_t place, int64_t next) {
+  const auto bytes = static_cast<int64_t>(dtype_size(t.dtype));
+  const auto ask = [&](const void* cache, int64_t at, int64_t n) {
+    const char* memory = static_cast<const char*>(cache) + at * bytes;
+    for (int64_t i = 0; i < n * bytes; i += 64) __builtin_prefetch(memory + i, 0, 2);
+  };
+  ask(t.values, place * t.value_stride, t.block * t.width);
+  if (next >= 0) ask(t.keys, next * t.key_stride, t.block * t.size);
 }
 
 PagedSpace PlaceIn(const PagedTile& t, float* space) {
@@ -197,6 +227,7 @@ void paged_chunk(const PagedTile& t, const float* q, int64_t chunk, float* space
   const auto high = [&](int64_t row) { return std::min(end, t.position + row / t.group + 1); };
   each_block([&](int64_t place, int64_t slot, int64_t at, int64_t n) HWY_ATTR {
     int64_t stride = 0;
+    if (slot == 0 && t.block <= kPagedChunk) Expect(t, place, at + n < t.end() ? t.table[(at + n) / t.block] : -1);
     const float* k = UnpackKeys(t, place, slot, n, s.keys, &stride);
     if (scaled) CopyScales(t, place, slot, n, s.key_scales + (at - begin), s.value_scales + (at - begin));
     for (int64_t r = 0; r < rows; r += kPagedRows)
