@@ -61,6 +61,15 @@ class _Asked:
         return self.settings.integer("original_max_position_embeddings", default=self.context)
 
 
+def longest(settings: Settings) -> int:
+    """The most tokens of a sequence."""
+    context = settings.integer("max_position_embeddings", "n_positions", default=2048)
+    scaling = settings.section("rope_parameters") or settings.section("rope_scaling")
+    if scaling is None or scaling.raw("rope_type") != "dynamic":
+        return context
+    return int(context * scaling.real("factor", default=1.0, least=1, most=1e6))  # others count the longer one
+
+
 def frequencies(settings: Settings, size: int, base: float, layer_type: str = "") -> Frequencies:
     """The steps that hyperparameters ask for.
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minnow.converter.llm.checkpoint import Checkpoint, Settings
-from minnow.converter.llm.rotary import Frequencies, frequencies
+from minnow.converter.llm.rotary import Frequencies, frequencies, longest
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import Blob, DType, Graph, LazyBlob, Model, QuantizedBlob, RoundedBlob, State, TensorType, Value
 from minnow.schema.ir.compressed import joined
@@ -92,7 +92,7 @@ class Step:
         self.kv_heads = self.settings.integer("num_key_value_heads", default=self.heads, most=1 << 16)
         self.head_size = self.settings.integer("head_dim", default=max(self.hidden // self.heads, 1), most=1 << 16)
         self.vocab = self.settings.integer("vocab_size", most=1 << 28)
-        self.context = self.settings.integer("max_position_embeddings", "n_positions", default=2048)
+        self.context = longest(self.settings)
         if self.heads % self.kv_heads:
             raise ModelError(f"{self.heads} heads cannot share {self.kv_heads} of keys", where=self.settings.where)
         self.block, self.cache = block, cache

@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 from gguf_files import write_gguf
 from language_families import decoder, encoder, saved
+from language_model_files import STORIES
 
 from minnow import convert, quantize
 from minnow.cli._app import run
 from minnow.llm.description import Description
 from minnow.schema.errors import FormatError, UnsupportedError, UsageError, WriteError
 from minnow.schema.mnn import read_file
-
-STORIES = Path(__file__).parents[1] / "models/stories260K.gguf"
-"""A model of 260,000 weights that tells stories; in float16, which tells the story that is known of it."""
 
 _WIDE: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "num_hidden_layers": 2}
 

@@ -227,10 +227,12 @@ class _Cursor:
                 end = at + 8 + length(view, at)[0]
                 if end > self.size:
                     raise struct.error
-                made.append(view[at + 8 : end].decode(errors="surrogateescape"))
+                made.append(view[at + 8 : end].decode())
                 at = end
         except struct.error:
             raise FormatError("the file is cut off", where=str(self.path), why=f"within '{key}'") from None
+        except UnicodeDecodeError as e:
+            raise FormatError(f"an element of '{key}' is no text", where=str(self.path), why=str(e)) from None
         self.at = at
         return made
 
