@@ -1,5 +1,6 @@
 // Functions of single pixels for `minnow.cv`, which checks what users give.
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
 #include "kernels/vision/pixel.h"
@@ -100,6 +101,9 @@ auto measured(nb::handle source, const nb::object& mask_array, Function function
 std::array<int64_t, 256> count_bytes(nb::handle source, const nb::object& mask) {
   return measured(source, mask, vision::count_bytes);
 }
+std::pair<int, int> range_of_bytes(nb::handle source) {
+  return measured(source, nb::none(), [](const Picture& src, const Picture*) { return vision::range_of_bytes(src); });
+}
 std::vector<double> channel_sums(nb::handle source, const nb::object& mask) {
   return measured(source, mask, vision::channel_sums);
 }
@@ -150,6 +154,8 @@ void bind_pixels(nb::module_& v) {
   v.def("copy_where", &copy_where, nb::arg("src"), nb::arg("mask"), nb::arg("dst"), nb::arg("threads"));
   v.def("blend", &blend, nb::arg("a"), nb::arg("b"), nb::arg("u"), nb::arg("v"), nb::arg("dst"), nb::arg("threads"));
   v.def("count_bytes", &count_bytes, nb::arg("src"), nb::arg("mask").none());
+  v.def("range_of_bytes", &range_of_bytes, nb::arg("src"));
+  v.def("otsu", &vision::otsu, nb::arg("counts"));
   v.def("channel_sums", &channel_sums, nb::arg("src"), nb::arg("mask").none());
   v.def("mirror", &mirror, nb::arg("src"), nb::arg("dst"), nb::arg("rows"), nb::arg("columns"), nb::arg("threads"));
   v.def("turn", &turn, nb::arg("src"), nb::arg("dst"), nb::arg("clockwise"), nb::arg("threads"));

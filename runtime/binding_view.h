@@ -18,8 +18,8 @@ vision::Picture picture_of(nanobind::handle array, bool writable = false);
 void require(bool condition, const char* what);
 void require_same(const vision::Picture& a, const vision::Picture& b);
 
-// The threads of pools end with the last one: a pool that stays keeps them from being started again in each call.
-void keep_workers(int threads);
+// The pool of this thread of Python: it stays, so that its threads are not started again in each call.
+ThreadPool& pool_of(int threads);
 
 // Calls function(pool) without Python's lock; raises what it fails with.
 template <typename Function>
@@ -27,12 +27,7 @@ void run_vision(int threads, Function function) {
   Status status;
   {
     nanobind::gil_scoped_release release;
-    status = guarded([&] {
-      const int wanted = std::clamp(threads, 1, 256);
-      keep_workers(wanted);
-      ThreadPool pool(wanted);
-      return function(pool);
-    });
+    status = guarded([&] { return function(pool_of(std::clamp(threads, 1, 256))); });
   }
   raise_if(status);
 }

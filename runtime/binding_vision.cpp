@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <mutex>
+#include <memory>
 
 #include "kernels/vision/color.h"
 #include "kernels/vision/filter.h"
@@ -52,14 +52,13 @@ Picture picture_of(nb::handle array, bool writable) {
   return picture;
 }
 
-void keep_workers(int threads) {
-  static std::mutex mutex;
-  static ThreadPool* kept = nullptr;  // never destroyed, as the threads' registry
-  std::lock_guard<std::mutex> lock(mutex);
-  if (threads < 2 || (kept && kept->threads() >= threads)) return;
-  ThreadPool* const larger = new ThreadPool(threads);
-  delete kept;
-  kept = larger;
+ThreadPool& pool_of(int threads) {
+  static thread_local std::unique_ptr<ThreadPool> kept;
+  if (kept == nullptr || kept->threads() != threads) {
+    kept.reset();
+    kept = std::make_unique<ThreadPool>(threads);
+  }
+  return *kept;
 }
 
 void require(bool condition, const char* what) {

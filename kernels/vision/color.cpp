@@ -34,7 +34,13 @@ T gray_of(T b, T g, T r) {
 template <typename T>
 void reorder(const ColorChange& change, const T* src, int64_t from, T* dst, int64_t to, int64_t n) {
   const int64_t blue = change.swap ? 2 : 0;
-  for (int64_t i = 0; i < n; ++i, src += from, dst += to) {
+  int64_t done = 0;
+  if constexpr (std::is_same_v<T, float>) {
+    if (change.swap && from == 3 && to == 3) done = swap_floats(src, dst, n);
+  }
+  src += done * from;
+  dst += done * to;
+  for (int64_t i = done; i < n; ++i, src += from, dst += to) {
     const T a = src[0], b = src[from == 1 ? 0 : 1], c = src[from == 1 ? 0 : 2];
     dst[blue] = a;
     dst[1] = b;
@@ -46,7 +52,10 @@ void reorder(const ColorChange& change, const T* src, int64_t from, T* dst, int6
 template <typename T>
 void gray(const ColorChange& change, const T* src, int64_t from, T* dst, int64_t, int64_t n) {
   const int64_t blue = change.swap ? 2 : 0;
-  for (int64_t i = 0; i < n; ++i, src += from) dst[i] = gray_of(src[blue], src[1], src[2 - blue]);
+  int64_t done = 0;
+  if constexpr (std::is_same_v<T, float>) done = gray_floats(src, from, change.swap, dst, n);
+  src += done * from;
+  for (int64_t i = done; i < n; ++i, src += from) dst[i] = gray_of(src[blue], src[1], src[2 - blue]);
 }
 
 // 3 x 3 matrices.

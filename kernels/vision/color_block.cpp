@@ -290,6 +290,44 @@ void FromLuv(const BlockConstants& given, ColorPlanes* p) {
   Gamma(k, x, y, z, p);
 }
 
+// Floats of 3 or 4 channels to gray, and in another order. Return how many pixels are done.
+template <bool four, class D, class V>
+HWY_INLINE void LoadColors(D d, const float* p, V& a, V& b, V& c, V& alpha) {
+  if constexpr (four) {
+    hn::LoadInterleaved4(d, p, a, b, c, alpha);
+  } else {
+    hn::LoadInterleaved3(d, p, a, b, c);
+  }
+}
+template <bool four>
+HWY_INLINE int64_t GrayOf(const float* src, bool swap, float* dst, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto first = hn::Set(d, swap ? 0.299f : 0.114f), second = hn::Set(d, 0.587f);
+  const auto third = hn::Set(d, swap ? 0.114f : 0.299f);
+  hn::Vec<decltype(d)> a, b, c, alpha;
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    LoadColors<four>(d, src + (four ? 4 : 3) * i, a, b, c, alpha);
+    hn::StoreU(hn::Add(hn::Add(hn::Mul(a, first), hn::Mul(b, second)), hn::Mul(c, third)), d, dst + i);
+  }
+  return i;
+}
+int64_t GrayFloats(const float* src, int64_t from, bool swap, float* dst, int64_t n) {
+  return from == 4 ? GrayOf<true>(src, swap, dst, n) : GrayOf<false>(src, swap, dst, n);
+}
+int64_t SwapFloats(const float* src, float* dst, int64_t n) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<decltype(d)> a, b, c;
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    hn::LoadInterleaved3(d, src + 3 * i, a, b, c);
+    hn::StoreInterleaved3(c, b, a, d, dst + 3 * i);
+  }
+  return i;
+}
+
 }  // namespace minnow::vision::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -311,6 +349,8 @@ HWY_EXPORT(ToLuv);
 HWY_EXPORT(FromLab);
 HWY_EXPORT(FromLuv);
 HWY_EXPORT(PackBlock);
+HWY_EXPORT(GrayFloats);
+HWY_EXPORT(SwapFloats);
 HWY_EXPORT(VideoBlock);
 
 namespace {
@@ -405,6 +445,11 @@ void color_blocks(ColorBlockFunction function, const BlockConstants& constants, 
     join_planes(swap_out ? planes.c : planes.a, planes.b, swap_out ? planes.a : planes.c, dst, to, m);
   }
 }
+
+int64_t gray_floats(const float* src, int64_t from, bool swap, float* dst, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(GrayFloats)(src, from, swap, dst, n);
+}
+int64_t swap_floats(const float* src, float* dst, int64_t n) { return HWY_DYNAMIC_DISPATCH(SwapFloats)(src, dst, n); }
 
 void pack_colors(const uint8_t* src, int64_t from, bool swap, bool six, uint8_t* dst, int64_t n) {
   ColorPlanes planes;

@@ -34,6 +34,11 @@ ColorBlockFunction color_block(const ColorChange& change, BlockConstants* consta
 void color_blocks(ColorBlockFunction function, const BlockConstants& constants, const uint8_t* src, int64_t from,
                   bool swap_in, uint8_t* dst, int64_t to, bool swap_out, int64_t n);
 
+// Rows of n floats of 3 or 4 channels to gray, and of 3 channels with the first and the third exchanged. They return
+// how many pixels are done.
+int64_t gray_floats(const float* src, int64_t from, bool swap, float* dst, int64_t n);
+int64_t swap_floats(const float* src, float* dst, int64_t n);
+
 // A row of n pixels to 16 bits each: 5 of the first channel, 6 or 5 of the second, 5 of the third.
 void pack_colors(const uint8_t* src, int64_t from, bool swap, bool six, uint8_t* dst, int64_t n);
 // Luma and chroma of up to a block of pixels; y, u and v have room for a block.

@@ -122,6 +122,16 @@ void BlendFloats(const void* a, const void* b, const float* u, const float* v, v
   BlendOf(static_cast<const float*>(a), static_cast<const float*>(b), u, v, static_cast<float*>(dst), n);
 }
 
+void RangeOfBytes(const uint8_t* src, int64_t n, uint8_t* least, uint8_t* most) {
+  uint8_t low = *least, high = *most;
+  for (int64_t i = 0; i < n; ++i) {
+    low = src[i] < low ? src[i] : low;
+    high = src[i] > high ? src[i] : high;
+  }
+  *least = low;
+  *most = high;
+}
+
 // sums[i] += src[i].
 void AddBytes(const uint8_t* HWY_RESTRICT src, uint16_t* HWY_RESTRICT sums, int64_t n) {
   for (int64_t i = 0; i < n; ++i) sums[i] = static_cast<uint16_t>(sums[i] + src[i]);
@@ -217,6 +227,7 @@ HWY_EXPORT(ThreeTimes);
 HWY_EXPORT(BlendBytes);
 HWY_EXPORT(BlendFloats);
 HWY_EXPORT(AddBytes);
+HWY_EXPORT(RangeOfBytes);
 HWY_EXPORT(MirrorBytes);
 HWY_EXPORT(MirrorThrees);
 HWY_EXPORT(MergeBytes);
@@ -377,6 +388,40 @@ std::array<int64_t, 256> count_bytes(const Picture& src, const Picture* mask) {
   }
   flush();
   return counts;
+}
+
+std::pair<int, int> range_of_bytes(const Picture& src) {
+  uint8_t least = 255, most = 0;
+  for (int64_t y = 0; y < src.height; ++y)
+    HWY_DYNAMIC_DISPATCH(RangeOfBytes)(src.row<uint8_t>(y), src.row_elements(), &least, &most);
+  return {least, most};
+}
+
+int64_t otsu(const std::vector<int64_t>& counts) {
+  constexpr double kLeast = std::numeric_limits<float>::epsilon();
+  double total = 0, sum = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    total += static_cast<double>(counts[i]);
+    sum += static_cast<double>(i) * static_cast<double>(counts[i]);
+  }
+  const double unit = 1.0 / total, mean = sum * unit;
+  double below = 0, weight = 0, best = 0;
+  int64_t found = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const double share = static_cast<double>(counts[i]) * unit;
+    below *= weight;
+    weight += share;
+    const double rest = 1.0 - weight;
+    if (std::min(weight, rest) < kLeast || std::max(weight, rest) > 1 - kLeast) continue;
+    below = (below + static_cast<double>(i) * share) / weight;
+    const double above = (mean - weight * below) / rest;
+    const double variance = weight * rest * (below - above) * (below - above);
+    if (variance > best) {
+      best = variance;
+      found = static_cast<int64_t>(i);
+    }
+  }
+  return found;
 }
 
 std::vector<double> channel_sums(const Picture& src, const Picture* mask) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "kernels/vision/picture.h"
@@ -30,6 +31,12 @@ Status blend(const Picture& a, const Picture& b, const Picture& u, const Picture
 
 // How often each byte occurs where the mask, if there is one, is not 0.
 std::array<int64_t, 256> count_bytes(const Picture& src, const Picture* mask);
+
+// The least and the largest byte.
+std::pair<int, int> range_of_bytes(const Picture& src);
+
+// The value up to which counts belong to the lower of two classes whose means differ most: N. Otsu (1979).
+int64_t otsu(const std::vector<int64_t>& counts);
 
 // Sums of the channels of bytes, up to 4, where the mask is not 0.
 std::vector<double> channel_sums(const Picture& src, const Picture* mask);

@@ -431,7 +431,7 @@ def normalize(
     shift = 0.0
     with np.errstate(all="ignore"):
         if kind == NORM_MINMAX:
-            least, most = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+            least, most = _range(values)
             low, high = min(low, high), max(low, high)
             scale = (high - low) * (1 / (most - least) if most - least > np.finfo(np.float64).eps else 0.0)
             shift = low - least * scale
@@ -446,6 +446,18 @@ def normalize(
         else:
             result = saturated(image.astype(wide) * wide(scale) + wide(shift), to)
     return _masked(result, dst, mask)
+
+
+def _range(values: npt.NDArray[Any]) -> tuple[float, float]:
+    """The least and the largest value; 0 where there is none."""
+    if values.size == 0:
+        return 0.0, 0.0
+    if values.dtype == np.uint8:
+        from minnow.runtime._engine import vision
+
+        least, most = vision.range_of_bytes(argument.rows(np.atleast_2d(values)))
+        return float(least), float(most)
+    return float(values.min()), float(values.max())
 
 
 def _norm(values: npt.NDArray[Any], kind: int) -> float:

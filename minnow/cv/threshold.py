@@ -59,8 +59,10 @@ def threshold(src: Array, thresh: float, maxval: float, type: int, dst: Array | 
     if automatic:
         known = ("uint8", "uint16") if automatic == THRESH_OTSU else ("uint8",)
         argument.image(image, "src", dtypes=known, channels=(1,))
+        from minnow.runtime._engine import vision
+
         counts = _counts(image)
-        limit = float(_otsu(counts) if automatic == THRESH_OTSU else _triangle(counts))
+        limit = float(vision.otsu(counts.tolist()) if automatic == THRESH_OTSU else _triangle(counts))
     if image.dtype.kind in "iu":
         limit, most = math.floor(limit), round(most)
     return float(limit), written(_compared(image, limit, most, kind), dst)
@@ -102,28 +104,6 @@ def _counts(image: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     if image.dtype == np.uint8:
         return np.array(vision.count_bytes(argument.rows(image), None), np.int64)
     return np.bincount(image.ravel(), minlength=np.iinfo(image.dtype).max + 1)
-
-
-def _otsu(counts: npt.NDArray[np.int64]) -> int:
-    """The threshold for which the means of both classes differ most: N. Otsu (1979)."""
-    total = int(counts.sum())
-    mean = float(counts @ np.arange(len(counts))) * (1.0 / total)
-    below = weight = best = 0.0
-    found = 0
-    first, last = (int(np.flatnonzero(counts)[k]) for k in (0, -1))
-    for i, count in enumerate(counts[first : last + 1].tolist(), first):
-        share = count * (1.0 / total)
-        below *= weight
-        weight += share
-        rest = 1.0 - weight
-        if min(weight, rest) < np.finfo(np.float32).eps or max(weight, rest) > 1 - np.finfo(np.float32).eps:
-            continue
-        below = (below + i * share) / weight
-        above = (mean - weight * below) / rest
-        variance = weight * rest * (below - above) ** 2
-        if variance > best:
-            best, found = variance, i
-    return found
 
 
 def _triangle(counts: npt.NDArray[np.int64]) -> int:
