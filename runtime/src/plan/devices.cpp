@@ -324,11 +324,16 @@ void Planner::find_recordables() {
 // Steps of one device in a row, with nothing between them.
 void Planner::find_recordables(bool with_copies, std::vector<Recordable>* parts) const {
   const size_t n = stage_.steps.size();
-  const auto given = [](const Step& step) -> const Slot* {  // by the caller, what a copy reads or writes
+  // Where there are states in place, only copies of states are recorded: other inputs come from the host, mostly.
+  const bool states = with_copies && !states_in_place().empty();
+  const auto given = [&](const Step& step) -> const Slot* {  // by the caller, what a copy reads or writes
     for (const auto* slots : {&step.in, &step.out})
-      for (const Slot* slot : *slots)
-        if (const Storage::Kind kind = slot->storage->root()->kind; kind == Storage::kInput || kind == Storage::kOutput)
-          return slot;
+      for (const Slot* slot : *slots) {
+        const Storage& root = *slot->storage->root();
+        if (root.kind != Storage::kInput && root.kind != Storage::kOutput) continue;
+        const size_t first = root.kind == Storage::kInput ? x_.model_.inputs.size() : x_.model_.outputs.size();
+        if (!states || static_cast<size_t>(root.index) >= first) return slot;
+      }
     return nullptr;
   };
   for (size_t i = 0; i < n;) {

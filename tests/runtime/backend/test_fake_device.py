@@ -315,11 +315,12 @@ def test_states_stay_on_the_device(fake, tmp_path: Path) -> None:
         assert_same_bits(session.states, want.states, f"reset to {reset}")
 
 
-def test_caches_of_a_language_model_stay_on_the_device(fake, tmp_path: Path) -> None:
-    """They are written in place, by the only node that the device computes."""
+@pytest.mark.parametrize("ops", ["PagedAttention", "all"])
+def test_caches_of_a_language_model_stay_on_the_device(fake, tmp_path: Path, ops: str) -> None:
+    """They are written in place; their copies on the device are recorded."""
     log = tmp_path / "log"
     fake.setenv("MINNOW_FAKE_LOG", str(log))
-    fake.setenv("MINNOW_FAKE_OPS", "PagedAttention")
+    fake.setenv("MINNOW_FAKE_OPS", ops)
     llama = Llama.random(layers=2)
     model = LanguageModel(open_on(encode(llama.model(DType.F32)), "fake"), llama.description(), cache="f32")
     tokens, sequence, copies = [5, 3, 59, 0, 7, 7], model.sequence(), []
@@ -328,9 +329,13 @@ def test_caches_of_a_language_model_stay_on_the_device(fake, tmp_path: Path) -> 
         log.write_text("")
         got = model.step([([token], sequence, 1)])
         np.testing.assert_allclose(got, want[i : i + 1], atol=2e-4 * np.abs(want).max())
-        copies.append((log.read_text().count("upload"), log.read_text().count("download")))
-    uploads, downloads = copies[-1]
-    assert copies == [(uploads + 4, downloads)] + [(uploads, downloads)] * 5
+        copies.append([log.read_text().count(what) for what in ("upload", "download", "copy")])
+        if ops == "all" and i > 0:
+            assert " run" not in log.read_text()  # everything is recorded
+    assert [copy for _, _, copy in copies] == [8, 0, 0, 0, 0, 0]
+    assert copies[1:] == [copies[1]] * 5
+    if ops == "PagedAttention":
+        assert copies[0][:2] == [copies[1][0] + 4, copies[1][1]]
 
 
 @pytest.mark.parametrize("ops", ["Sin", "Add,Mul", "Div", "Add,Mul,Div"])
