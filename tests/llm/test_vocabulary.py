@@ -8,6 +8,7 @@ import random
 import struct
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sentencepiece
 from vocabularies import NAMES, SHARED, random_text, tokenizer_json
@@ -150,6 +151,13 @@ def test_gguf_vocabularies_that_are_wrong() -> None:
     good = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": ["a", "b", "ab"],
             "tokenizer.ggml.merges": ["a b"]}  # fmt: skip
     assert tokenizer(from_gguf(good)).encode("ab") == [2]
+    arrays = {
+        "tokenizer.ggml.model": "llama",
+        "tokenizer.ggml.scores": np.array([0, 0, -1], np.float32),
+        "tokenizer.ggml.token_type": np.array([1, 1, 1], np.int32),
+        "tokenizer.ggml.add_space_prefix": False,
+    }
+    assert tokenizer(from_gguf({**good, **arrays})).encode("ab") == [2], "numbers may be arrays"
     for change, error in (
         ({"tokenizer.ggml.model": "rwkv"}, UnsupportedError),
         ({"tokenizer.ggml.pre": "x"}, UnsupportedError),

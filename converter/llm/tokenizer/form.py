@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
+
 from minnow.schema.errors import FormatError
 
 MARK = "▁"
@@ -228,7 +230,7 @@ def checked(values: Mapping[str, Any], key: str, kind: type, count: int | None =
     found = values.get(key)
     if found is None:
         raise FormatError(f"the tokenizer has no '{key}'")
-    items = list(found)
+    items = found.tolist() if isinstance(found, np.ndarray) else list(found)
     if count is not None and len(items) != count:
         raise FormatError(f"'{key}' has {len(items)} entries, but there are {count} tokens")
     allowed = (int, float) if kind is float else kind
