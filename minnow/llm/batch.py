@@ -78,6 +78,11 @@ class Batch:
         self.steps = 0
 
     @property
+    def longest(self) -> int:
+        """The most tokens of a prompt with its answer."""
+        return min(self.context, self._cached)
+
+    @property
     def waiting(self) -> int:
         """How many requests wait."""
         with self._lock:

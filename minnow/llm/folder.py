@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,15 @@ from minnow.llm.tokenizer import Tokenizer
 from minnow.options.generate import AnswerOptions, LanguageOptions
 from minnow.schema.errors import UsageError
 
+_BYTES = {"f16": 2, "f32": 4, "int8": 1}
+"""Of a number in the cache."""
+
 
 def loaded(folder: str | os.PathLike[str], options: LanguageOptions) -> LLM:
     """The language model of a folder. The arguments and errors are those of `minnow.llm.load`."""
     path = Path(folder)
     description = Description.read(path)
+    options = replace(options, cached_tokens=options.cached_tokens or room(description, options.cache))
     tokenizer = Tokenizer.from_file(path)
     model = _model(path, description, options)
 
@@ -35,6 +40,13 @@ def loaded(folder: str | os.PathLike[str], options: LanguageOptions) -> LLM:
     )
 
 
+def room(description: Description, cache: str) -> int:
+    """For how many tokens a cache has room by default: four contexts, but no more than a quarter of the memory."""
+    numbers = 2 * description.layers * description.kv_heads * description.head_size
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(min(CONTEXTS * description.context, memory // 4 // (numbers * _BYTES[cache])), 16)
+
+
 def _template(description: Description, tokenizer: Tokenizer) -> Callable[..., str] | None:
     """Makes prompts of messages; None if the model has no chat template."""
     if description.chat_template is None:
@@ -46,7 +58,7 @@ def _template(description: Description, tokenizer: Tokenizer) -> Callable[..., s
 
 def _model(path: Path, description: Description, options: LanguageOptions) -> LanguageModel:
     """The model, whose cache has room for what the batch admits."""
-    tokens = (options.cached_tokens or CONTEXTS * description.context) + options.sequences * description.block
+    tokens = (options.cached_tokens or 0) + options.sequences * description.block
     names = ("threads", "device", "precision", "cache")
     given = {name: getattr(options, name) for name in names}
     return LanguageModel.load(path, description, cached_tokens=tokens, **given)

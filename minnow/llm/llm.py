@@ -109,7 +109,7 @@ class LLM:
             tokens,
             sampler,
             answer,
-            max_tokens=options.max_tokens or max(self.description.context - len(tokens), 1),
+            max_tokens=options.max_tokens or max(self.batch.longest - len(tokens), 1),
             stop=frozenset(self.description.eos),
             logprobs=options.logprobs,
             client=client,

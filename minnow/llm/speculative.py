@@ -179,6 +179,7 @@ class ModelDraft:
             self._sequences[request] = sequence, list(tokens[: len(sequence)])
             self._random[request] = stream(request.seed, 1)
         sequence, held = self._sequences[request]
+        del held[len(sequence) :]  # what a step that failed did not append
         same = next((i for i, (a, b) in enumerate(zip(held, tokens, strict=False)) if a != b), len(held))
         same = min(same, len(tokens) - 1)
         if same < len(held):

@@ -20,7 +20,10 @@ class BatchOptions(Options):
     chunk: int = option(512, "How many tokens of prompts a step of the model takes at most.", least=16)
     queue: int = option(256, "How many requests may wait; more are refused.", least=0)
     cached_tokens: int | None = option(
-        None, "How many tokens all answers together may have in the cache; by default four full contexts.", least=16
+        None,
+        "How many tokens all answers together may have in the cache; by default four full contexts, but no more than a "
+        "quarter of the machine's memory has room for.",
+        least=16,
     )
 
 

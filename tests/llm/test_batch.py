@@ -253,6 +253,19 @@ def test_log_probabilities() -> None:
         tokens.append(sampled.token)
 
 
+def test_a_draft_that_fails_is_only_a_help() -> None:
+    model, small = FakeModel(repeats=6), FakeModel(repeats=6)
+    batch, draft = Batch(model, context=128, sequences=2), ModelDraft(small)
+    requests = [request([i, i + 1], max_tokens=40, draft=draft) for i in range(2)]
+    batch.add(*requests)
+    while batch.step():
+        if batch.steps % 2:
+            small.fails = UsageError("the context is too short")
+    assert all(r.listener.tokens == alone(r.tokens, 40, model) for r in requests)
+    assert all(r.accepted > 0 for r in requests)
+    assert not small.sequences
+
+
 @pytest.mark.parametrize("draft", ["ngram", "same", "other"])
 def test_drafts_keep_greedy_answers(draft: str) -> None:
     model = FakeModel(repeats=6)
