@@ -41,6 +41,7 @@ def convert_checkpoint(source: Path, options: ConvertOptions) -> Report:
         FormatError, ModelError: the checkpoint is damaged.
         UnsupportedError: its architecture, or a type of its tensors, is not known.
         WriteError: the folder cannot be written.
+        VerifyError: the results of the engine differ from those of the checkpoint.
     """
     _check_options(source, options)
     folder = _folder_of(source, options.output)
@@ -60,7 +61,7 @@ def convert_checkpoint(source: Path, options: ConvertOptions) -> Report:
             model = build(checkpoint)
         before = effect_of(model.graph)
         summary, log = optimized(model, source, options, step, Lineage())
-        written = _write(checkpoint, model, folder, options.compression, step, options.biz_code)
+        written, model = _write(checkpoint, model, folder, options.compression, step, options.biz_code, options.verify)
     report = Report(
         source=str(source),
         output=str(folder),
@@ -116,14 +117,25 @@ def _check_options(source: Path, options: ConvertOptions) -> None:
 
 
 def _write(
-    checkpoint: Checkpoint, model: Model, folder: Path, compression: Compression | None, step: Clock, biz_code: str
-) -> int:
-    """Writes the folder of a model whose graph is optimized; returns the bytes. Either all files are there or none.
+    checkpoint: Checkpoint,
+    model: Model,
+    folder: Path,
+    compression: Compression | None,
+    step: Clock,
+    biz_code: str,
+    verify: bool,
+) -> tuple[int, Model]:
+    """Writes the folder of a model whose graph is optimized. Either all files are there or none.
+
+    Returns:
+        The bytes, and the model as it was written.
 
     Raises:
         UnsupportedError: there is nothing to quantize, or the tokenizer is of a kind that is not known.
         WriteError: it cannot be written.
+        VerifyError: the engine gives other results than the reference implementation does of the checkpoint.
     """
+    from minnow.llm.proof import compare
     from minnow.optimizer.quantize.pack import place_packed
     from minnow.schema.mnn import save
     from minnow.schema.mnn.side_file import SUFFIX, side_path
@@ -142,20 +154,23 @@ def _write(
     with writing(folder):
         folder.mkdir(exist_ok=True)
     try:
-        with step("write"), ExitStack() as stack:
+        with ExitStack() as stack:
             # What is entered first is moved to its place last: without a description there is no model.
             parts = {name: stack.enter_context(replaced(folder / name)) for name in (DESCRIPTION, TOKENIZER)}
             path = stack.enter_context(replaced(folder / MODEL, beside=(SUFFIX,)))
-            with writing(folder):
+            with step("write"), writing(folder):
                 size = save(model, path, biz_code=biz_code, side_file=True)
                 size += parts[DESCRIPTION].write_text(described.text(), encoding="utf-8")
                 size += parts[TOKENIZER].write_text(tokenizer or "{}\n", encoding="utf-8")
             assert side_path(path).exists()
+            if verify:
+                with step("verify"):
+                    model.notices.append(compare(checkpoint, path, described, lossy=compression is not None))
     except BaseException:
         if new and not any(folder.iterdir()):
             folder.rmdir()
         raise
-    return size
+    return size, model
 
 
 def _compressed(model: Model, compression: Compression) -> Model:

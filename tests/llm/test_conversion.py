@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from gguf_files import write_gguf
 from language_families import decoder, encoder, saved
@@ -14,7 +15,9 @@ from language_model_files import STORIES
 from minnow import convert, quantize
 from minnow.cli._app import run
 from minnow.llm.description import Description
-from minnow.schema.errors import FormatError, UnsupportedError, UsageError, WriteError
+from minnow.optimizer import optimize
+from minnow.schema.errors import FormatError, UnsupportedError, UsageError, VerifyError, WriteError
+from minnow.schema.ir import Value
 from minnow.schema.mnn import read_file
 
 _WIDE: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4, "num_hidden_layers": 2}
@@ -154,3 +157,31 @@ def test_the_tokenizer_comes_along(tmp_path: Path) -> None:
 
     tokenizer = Tokenizer.from_file(str(tmp_path / "out/tokenizer.json"))
     assert tokenizer.encode("Once upon a time").ids == [1, 403, 407, 261, 378]
+
+
+def test_folders_are_verified(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong graph is refused, and nothing is written; without verification it is."""
+    report = convert(folder, output=tmp_path / "good")
+    assert any(n.startswith("verified: results differ by up to") for n in report.notices)
+    assert "verify" in report.seconds
+    small = quantize(folder, output=tmp_path / "small", weights="int4")
+    assert any("for the weights are smaller" in n for n in small.notices)
+
+    def wrong(model: Any, *_: Any, **__: Any) -> Any:
+        summary = optimize(model, target="minnow")
+        norm = next(n for n in reversed(list(model.graph)) if n.op == "RMSNorm")
+        norm.set_input(1, Value.constant(norm.input(1).array * np.float32(1.01)))
+        return summary
+
+    monkeypatch.setattr("minnow.optimizer.optimize", wrong)
+    with pytest.raises(VerifyError, match="differ from those of its checkpoint"):
+        convert(folder, output=tmp_path / "bad")
+    assert not (tmp_path / "bad").exists()
+    assert convert(folder, output=tmp_path / "bad", verify=False).output_bytes > 0
+
+
+def test_encoders_are_verified(tmp_path: Path) -> None:
+    for kind, task in (("Bert", "Model"), ("Roberta", "ForSequenceClassification")):
+        model = encoder(kind, task, **({"pad_token_id": 1} if kind == "Roberta" else {}))
+        report = convert(saved(model, tmp_path / kind), output=tmp_path / f"{kind}-made")
+        assert any(n.startswith("verified") for n in report.notices)

@@ -1,0 +1,114 @@
+"""Compares the folder of a language model with its checkpoint: the engine with the reference implementation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minnow.schema.errors import VerifyError
+from minnow.schema.notice import Notice
+
+if TYPE_CHECKING:
+    from minnow.converter.llm.checkpoint import Checkpoint
+    from minnow.llm.description import Description
+    from minnow.schema.ir import Model
+
+Array = np.ndarray[Any, Any]
+
+MOST_WEIGHTS = 1_000_000_000
+"""Of larger models the reference implementation would take minutes."""
+CLOSE = 2e-3
+"""The most that results may differ, relative to the largest."""
+_LENGTHS = (6, 3)
+"""Tokens of the texts."""
+
+
+def compare(checkpoint: Checkpoint, path: Path, description: Description, lossy: bool = False) -> Notice:
+    """What comes of the comparison, in words.
+
+    Args:
+        checkpoint: the source.
+        path: the file of the graph that was made of it.
+        description: of it.
+        lossy: its weights were made smaller, so that the results may differ.
+
+    Raises:
+        VerifyError: the results differ.
+    """
+    from minnow.converter.llm.build import build
+    from minnow.schema.ir import DType
+
+    model = build(checkpoint, cache=DType.F32)
+    constants = [v for v in model.graph.constants() if v.data is not None]
+    if (count := sum(v.type.count or 0 for v in constants)) > MOST_WEIGHTS:
+        text = f"not verified: the reference implementation would take long for {count / 1e9:.1f} billion weights"
+        return Notice(text, "not-run")
+    dice = np.random.default_rng(0)
+    texts = [dice.integers(0, description.vocab_size, n).tolist() for n in _LENGTHS]
+    want, got = _reference(model, texts, description), _engine(path, texts, description)
+    most = max(float(np.abs(want).max()), 1e-30)
+    error = float(np.abs(got - want).max()) / most if np.isfinite(got).all() else np.nan
+    if not error <= (np.inf if lossy else CLOSE):
+        raise VerifyError(
+            "the results of the converted language model differ from those of its checkpoint",
+            where=str(checkpoint.path),
+            why=f"by up to {error:.2g} of the largest",
+            hint="`--no-verify` writes the folder nevertheless; `-O0` shows whether an optimization is the cause",
+        )
+    text = f"results differ by up to {error:.2g} of the largest from those of the reference implementation"
+    return Notice(f"{text}, for the weights are smaller", "lossy-form") if lossy else Notice(f"verified: {text}")
+
+
+def _reference(model: Model, texts: list[list[int]], description: Description) -> Array:
+    """The logits of all tokens, or what an encoder gives for each text, without padding."""
+    from minnow.schema.registry.interpreter import evaluate
+
+    def run(values: dict[str, Any]) -> Array:
+        arrays = [
+            np.asarray(values[name], type.dtype.numpy)
+            if name in values
+            else np.zeros([n if isinstance(n, int) else blocks for n in type.shape or ()], type.dtype.numpy)
+            for name, type in model.inputs
+        ]
+        return np.asarray(evaluate(model.graph, arrays)[0])
+
+    blocks = len(texts)
+    if description.kind != "generate":
+        return np.concatenate(
+            [run({"input_ids": [t], "attention_mask": [[1] * len(t)], "token_type_ids": [[0] * len(t)]}) for t in texts]
+        )
+    lengths = [len(t) for t in texts]
+    return run(
+        {
+            "input_ids": [token for t in texts for token in t],
+            "positions": [i for n in lengths for i in range(n)],
+            "starts": np.cumsum([0, *lengths]),
+            "lengths": [0] * blocks,
+            "blocks": [[i] for i in range(blocks)],
+            "rows": range(sum(lengths)),
+        }
+    )
+
+
+def _engine(path: Path, texts: list[list[int]], description: Description) -> Array:
+    """The same, as the session of the file gives it."""
+    from minnow.llm.model import LanguageModel
+    from minnow.runtime.session import load
+
+    model = LanguageModel(load(str(path)), description, cache="f32" if description.kind == "generate" else "")
+    if description.kind == "embed":
+        return model.embed(texts)
+    if description.kind == "rerank":
+        return np.asarray(model.session.run(_padded(model, texts))["scores"])
+    return model.step([(t, model.sequence(), len(t)) for t in texts])
+
+
+def _padded(model: Any, texts: list[list[int]]) -> dict[str, Array]:
+    longest = max(map(len, texts))
+    ids, mask, kinds = (np.zeros((len(texts), longest), np.int32) for _ in range(3))
+    for row, text in enumerate(texts):
+        ids[row, : len(text)], mask[row, : len(text)] = text, 1
+    named = {"input_ids": ids, "attention_mask": mask, "token_type_ids": kinds}
+    return {info.name: named[info.name] for info in model.session.inputs}
