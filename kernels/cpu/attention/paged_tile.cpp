@@ -22,18 +22,37 @@ struct PagedSpace {
   float *scores, *key_scales, *value_scales, *keys, *values;
 };
 
+HWY_INLINE hn::Vec<PagedTag> Numbers(const float* p) { return hn::LoadU(PagedTag(), p); }
+HWY_INLINE hn::Vec<PagedTag> Numbers(const hwy::float16_t* p) {
+  const PagedTag d;
+#if HWY_TARGET == HWY_SSE4  // has no instruction for it, and Highway's way takes infinity for a number
+  const hn::RebindToUnsigned<PagedTag> words;
+  const auto h =
+      hn::PromoteTo(words, hn::LoadU(hn::Rebind<uint16_t, PagedTag>(), reinterpret_cast<const uint16_t*>(p)));
+  const auto top = hn::Set(words, 0x7C00);
+  const auto special = hn::VecFromMask(words, hn::Eq(hn::And(h, top), top));
+  // The exponent is off by 112; a multiplication corrects it for denormals too.
+  const auto size = hn::Mul(hn::BitCast(d, hn::ShiftLeft<13>(hn::And(h, hn::Set(words, 0x7FFF)))),
+                            hn::BitCast(d, hn::Set(words, 0x77800000)));
+  const auto sign = hn::ShiftLeft<16>(hn::And(h, hn::Set(words, 0x8000)));
+  return hn::BitCast(d, hn::Or(hn::Or(hn::BitCast(words, size), sign), hn::And(special, hn::Set(words, 0x7F800000))));
+#else
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, PagedTag>(), p));
+#endif
+}
+
 // out[r][j] = q[r] . k[.][j] for j < n, and for others up to a whole vector.
-template <int kRows>
-void ScoreRows(const float* q, int64_t size, const float* k, int64_t stride, int64_t n, float* out) {
+template <int kRows, typename T>
+void ScoreRows(const float* q, int64_t size, const T* k, int64_t stride, int64_t n, float* out) {
   const PagedTag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t j = 0; j < n; j += 2 * lanes) {
     hn::Vec<PagedTag> a[kRows], b[kRows];
     for (int r = 0; r < kRows; ++r) a[r] = b[r] = hn::Zero(d);
-    const float* at = k + j;
+    const T* at = k + j;
     if (j + lanes < n) {
       for (int64_t i = 0; i < size; ++i, at += stride) {
-        const auto k0 = hn::LoadU(d, at), k1 = hn::LoadU(d, at + lanes);
+        const auto k0 = Numbers(at), k1 = Numbers(at + lanes);
         for (int r = 0; r < kRows; ++r) {
           const auto x = hn::Set(d, q[r * size + i]);
           a[r] = hn::MulAdd(x, k0, a[r]);
@@ -42,16 +61,18 @@ void ScoreRows(const float* q, int64_t size, const float* k, int64_t stride, int
       }
       for (int r = 0; r < kRows; ++r) hn::StoreU(b[r], d, out + r * kScoreStride + j + lanes);
     } else {
-      for (int64_t i = 0; i < size; ++i, at += stride)
-        for (int r = 0; r < kRows; ++r) a[r] = hn::MulAdd(hn::Set(d, q[r * size + i]), hn::LoadU(d, at), a[r]);
+      for (int64_t i = 0; i < size; ++i, at += stride) {
+        const auto k0 = Numbers(at);
+        for (int r = 0; r < kRows; ++r) a[r] = hn::MulAdd(hn::Set(d, q[r * size + i]), k0, a[r]);
+      }
     }
     for (int r = 0; r < kRows; ++r) hn::StoreU(a[r], d, out + r * kScoreStride + j);
   }
 }
 
 // sums[r][i] += sum over j of w[r][j] * v[j][i], the j in order.
-template <int kRows>
-void WeighRows(const float* w, int64_t n, const float* v, int64_t stride, int64_t width, float* sums) {
+template <int kRows, typename T>
+void WeighRows(const float* w, int64_t n, const T* v, int64_t stride, int64_t width, float* sums) {
   const PagedTag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t state = paged_state_floats(width);
@@ -60,10 +81,10 @@ void WeighRows(const float* w, int64_t n, const float* v, int64_t stride, int64_
     hn::Vec<PagedTag> y[kRows][kPagedColumns];
     for (int r = 0; r < kRows; ++r)
       for (int c = 0; c < kPagedColumns; ++c) y[r][c] = hn::LoadU(d, sums + r * state + i + c * lanes);
-    const float* at = v + i;
+    const T* at = v + i;
     for (int64_t j = 0; j < n; ++j, at += stride) {
       hn::Vec<PagedTag> x[kPagedColumns];
-      for (int c = 0; c < kPagedColumns; ++c) x[c] = hn::LoadU(d, at + c * lanes);
+      for (int c = 0; c < kPagedColumns; ++c) x[c] = Numbers(at + c * lanes);
       for (int r = 0; r < kRows; ++r) {
         const auto f = hn::Set(d, w[r * kScoreStride + j]);
         for (int c = 0; c < kPagedColumns; ++c) y[r][c] = hn::MulAdd(f, x[c], y[r][c]);
@@ -76,7 +97,7 @@ void WeighRows(const float* w, int64_t n, const float* v, int64_t stride, int64_
     hn::Vec<PagedTag> y[kRows];
     for (int r = 0; r < kRows; ++r) y[r] = hn::LoadU(d, sums + r * state + i);
     for (int64_t j = 0; j < n; ++j) {
-      const auto x = hn::LoadU(d, v + j * stride + i);
+      const auto x = Numbers(v + j * stride + i);
       for (int r = 0; r < kRows; ++r) y[r] = hn::MulAdd(hn::Set(d, w[r * kScoreStride + j]), x, y[r]);
     }
     for (int r = 0; r < kRows; ++r) hn::StoreU(y[r], d, sums + r * state + i);
@@ -135,9 +156,8 @@ void Widen(DType from, const void* in, int64_t n, float* out) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t whole = from == DType::kF32 ? 0 : n / lanes * lanes;
   if (from == DType::kF16) {
-    const hn::Rebind<hwy::float16_t, PagedTag> halves;
     const auto* numbers = static_cast<const hwy::float16_t*>(in);
-    for (int64_t i = 0; i < whole; i += lanes) hn::StoreU(hn::PromoteTo(d, hn::LoadU(halves, numbers + i)), d, out + i);
+    for (int64_t i = 0; i < whole; i += lanes) hn::StoreU(Numbers(numbers + i), d, out + i);
   } else if (from == DType::kI8) {
     const hn::RebindToSigned<PagedTag> words;
     const hn::Rebind<int8_t, PagedTag> bytes;
@@ -213,6 +233,8 @@ void paged_chunk(const PagedTile& t, const float* q, int64_t chunk, float* space
   const int64_t begin = std::max(chunk * kPagedChunk, t.first()), end = std::min((chunk + 1) * kPagedChunk, t.end());
   const int64_t at = floats - 2;  // of the largest score, and the sum
   const bool scaled = t.dtype == DType::kI8;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(PagedTag()));
+  const bool few = t.dtype == DType::kF16 && rows <= kPagedRows;  // not worth being widened beforehand
   const int64_t value_row = t.width + (scaled ? static_cast<int64_t>(sizeof(float)) : 0);
   const auto each_block = [&](const auto& body) HWY_ATTR {
     for (int64_t at = begin, n = 0; at < end; at += n) {
@@ -228,12 +250,18 @@ void paged_chunk(const PagedTile& t, const float* q, int64_t chunk, float* space
   each_block([&](int64_t place, int64_t slot, int64_t at, int64_t n) HWY_ATTR {
     int64_t stride = 0;
     if (slot == 0 && t.block <= kPagedChunk) Expect(t, place, at + n < t.end() ? t.table[(at + n) / t.block] : -1);
-    const float* k = UnpackKeys(t, place, slot, n, s.keys, &stride);
+    const auto score = [&](const auto* k) HWY_ATTR {
+      for (int64_t r = 0; r < rows; r += kPagedRows)
+        WithRows(rows - r, [&](auto count) HWY_ATTR {
+          ScoreRows<count()>(q + r * t.size, t.size, k, stride, n, s.scores + r * kScoreStride + (at - begin));
+        });
+    };
     if (scaled) CopyScales(t, place, slot, n, s.key_scales + (at - begin), s.value_scales + (at - begin));
-    for (int64_t r = 0; r < rows; r += kPagedRows)
-      WithRows(rows - r, [&](auto count) HWY_ATTR {
-        ScoreRows<count()>(q + r * t.size, t.size, k, stride, n, s.scores + r * kScoreStride + (at - begin));
-      });
+    if (few && slot + (n + lanes - 1) / lanes * lanes <= t.block) {
+      stride = t.block;
+      return score(static_cast<const hwy::float16_t*>(t.keys) + place * t.key_stride + slot);
+    }
+    score(UnpackKeys(t, place, slot, n, s.keys, &stride));
   });
   for (int64_t r = 0; r < rows; ++r) {
     float* own = state + r * floats;
@@ -247,22 +275,27 @@ void paged_chunk(const PagedTile& t, const float* q, int64_t chunk, float* space
            s.scores + r * kScoreStride + first, own + at, own + at + 1);
   }
   each_block([&](int64_t place, int64_t slot, int64_t at, int64_t n) HWY_ATTR {
-    const float* v = UnpackValues(t, place, slot, n, value_row, s.values);
-    const auto weigh = [&](int64_t row, auto count, int64_t from, int64_t to) HWY_ATTR {
-      from = std::max(from, at), to = std::min(to, at + n);
-      if (from < to)
-        WeighRows<count()>(s.scores + row * kScoreStride + (from - begin), to - from, v + (from - at) * value_row,
-                           value_row, t.width, state + row * floats);
+    const auto look = [&](const auto* v) HWY_ATTR {
+      const auto weigh = [&](int64_t row, auto count, int64_t from, int64_t to) HWY_ATTR {
+        from = std::max(from, at), to = std::min(to, at + n);
+        if (from < to)
+          WeighRows<count()>(s.scores + row * kScoreStride + (from - begin), to - from, v + (from - at) * value_row,
+                             value_row, t.width, state + row * floats);
+      };
+      for (int64_t r = 0; r < rows; r += kPagedRows)
+        WithRows(rows - r, [&](auto count) HWY_ATTR {
+          // What all of these rows see, and what one of them does: a value that is no finite number changes no other
+          // row.
+          const std::integral_constant<int, 1> one;
+          const int64_t last = r + count() - 1, from = low(last), to = std::max(from, high(r));
+          for (int64_t i = r; i <= last; ++i) weigh(i, one, low(i), std::min(from, high(i)));
+          weigh(r, count, from, to);
+          for (int64_t i = r; i <= last; ++i) weigh(i, one, std::max(low(i), to), high(i));
+        });
     };
-    for (int64_t r = 0; r < rows; r += kPagedRows)
-      WithRows(rows - r, [&](auto count) HWY_ATTR {
-        // What all of these rows see, and what one of them does: a value that is no finite number changes no other row.
-        const std::integral_constant<int, 1> one;
-        const int64_t last = r + count() - 1, from = low(last), to = std::max(from, high(r));
-        for (int64_t i = r; i <= last; ++i) weigh(i, one, low(i), std::min(from, high(i)));
-        weigh(r, count, from, to);
-        for (int64_t i = r; i <= last; ++i) weigh(i, one, std::max(low(i), to), high(i));
-      });
+    if (few && t.width % lanes == 0)
+      return look(static_cast<const hwy::float16_t*>(t.values) + place * t.value_stride + slot * value_row);
+    look(UnpackValues(t, place, slot, n, value_row, s.values));
   });
 }
 
