@@ -5,12 +5,14 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <vector>
+#include <utility>
 
 #include "kernels/core/elements.h"
 #include "kernels/core/interrupt.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/elementwise/math-inl.h"
+#include "kernels/cpu/gemm/bf16.h"
+#include "kernels/cpu/gemm/bf16_micro_kernel.h"
 #include "kernels/cpu/gemm/quantized.h"
 #include "kernels/cpu/machine/packed_layout.h"
 
@@ -53,17 +55,13 @@ HWY_INLINE VU group_of(const uint32_t* unit) {
 }
 
 // Makes a unit of 8 bits of one of other bits.
+template <int kBits, int... kGroups>
+HWY_INLINE void widen_groups(const uint32_t* unit, uint32_t* to, std::integer_sequence<int, kGroups...>) {
+  (hn::Store(group_of<kBits, kGroups>(unit), DU(), to + kGroups * kLanes), ...);
+}
 template <int kBits>
 void widen(const uint32_t* unit, uint32_t* to) {
-  const DU d;
-  hn::Store(group_of<kBits, 0>(unit), d, to);
-  hn::Store(group_of<kBits, 1>(unit), d, to + kLanes);
-  hn::Store(group_of<kBits, 2>(unit), d, to + 2 * kLanes);
-  hn::Store(group_of<kBits, 3>(unit), d, to + 3 * kLanes);
-  hn::Store(group_of<kBits, 4>(unit), d, to + 4 * kLanes);
-  hn::Store(group_of<kBits, 5>(unit), d, to + 5 * kLanes);
-  hn::Store(group_of<kBits, 6>(unit), d, to + 6 * kLanes);
-  hn::Store(group_of<kBits, 7>(unit), d, to + 7 * kLanes);
+  widen_groups<kBits>(unit, to, std::make_integer_sequence<int, 8>());
 }
 
 using Widen = void (*)(const uint32_t* unit, uint32_t* to);
@@ -200,7 +198,9 @@ HWY_EXPORT(quantized_unpack);
 // Columns that are unpacked at a time: with as many panels as a tile has blocks they stay in the second-level cache.
 constexpr int64_t kUnpackedColumns = 512;
 constexpr int64_t kSerialWeights = 30000;  // fewer are not worth waking a thread
-constexpr int64_t kFewUnpacked = 4;        // rows for which a tile has one block of columns
+// Of tiles of bf16: the least rows, how many times faster than f32 they must be, and rows that are rounded at a time.
+constexpr int64_t kRowsForTiles = 32, kTileGain = 8, kTileBand = 512;
+constexpr int64_t kFewUnpacked = 4;  // rows for which a tile has one block of columns
 
 // A unit of one row, whose lane begins at `to`.
 void pack_unit(const uint8_t* codes, int bits, int64_t lanes, uint32_t* to) {
@@ -312,10 +312,14 @@ void unpack_quantized(const QuantizedForm& form, const void* packed, float* to, 
 QuantizedGemm::QuantizedGemm(int64_t m, const QuantizedForm& form, const Activation& activation, int threads,
                              Precision precision)
     : form_(form), activation_(activation), m_(m), threads_(threads) {
+  while (chunk_units_ < 4 && form.units % (2 * chunk_units_) == 0) chunk_units_ *= 2;
   if (kHasPackedWeights && has_byte_products())
     digits_ = precision == Precision::kHigh ? 3 : precision == Precision::kNormal ? 2 : 1;
   exact_ = precision == Precision::kHigh;
-  while (chunk_units_ < 4 && form.units % (2 * chunk_units_) == 0) chunk_units_ *= 2;
+  // Sums of few bytes take longer to scale than to add.
+  bf16_ = kHasLowPrecision && kHasPackedWeights && precision == Precision::kLow && m >= kRowsForTiles &&
+          chunk_units_ < 4 && form.block % kQuantizedUnit == 0 && pack_width() == kBf16Columns &&
+          bf16_gain(precision) >= kTileGain;
   // Where there are panels enough for all threads.
   for (const int width : {2, 4})
     if (m > kFewUnpacked && form.panels() >= width * threads) width_ = width;
@@ -326,7 +330,14 @@ int64_t QuantizedGemm::row_bytes() const {
          (form_.block % kQuantizedUnit == 0 ? 0 : 4 * padded_columns());
 }
 
+int64_t QuantizedGemm::tile_worker_bytes() const {
+  return 4 * kBf16Blocks * (kBf16Pixels * kBf16Columns + bf16_packed_floats(form_.columns, kBf16Columns, false));
+}
+
 int64_t QuantizedGemm::workspace_bytes() const {
+  if (bf16_)
+    return threads_ * tile_worker_bytes() +
+           2 * (std::min(m_, kTileBand) + kBf16Pixels) * round_up(form_.columns, kBf16Depth);
   if (digits_ > 0) {
     const int64_t rows = m_ + kByteLines, lines = m_ * digits_ + kByteLines;
     return round_up(row_bytes(), 64) + round_up(4 * rows * form_.blocks, 64) + lines * line_bytes() +
@@ -339,6 +350,7 @@ int64_t QuantizedGemm::workspace_bytes() const {
 
 void QuantizedGemm::run(const GemmCall& call) const {
   if (m_ == 0 || form_.rows == 0) return;
+  if (bf16_) return run_bf16(call);
   if (digits_ > 0) return run_bytes(call);
   m_ == 1 ? run_row(call) : run_panels(call);
 }
@@ -463,6 +475,58 @@ void QuantizedGemm::run_panels(const GemmCall& call) const {
   };
   if (call.pool == nullptr || m_ * form_.rows * form_.columns < kSerialWeights) return run_groups(0, groups, 0);
   call.pool->parallel_for(groups, 1, run_groups);
+}
+
+// Two panels at a time become numbers of bf16, which the rounded rows are multiplied with.
+void QuantizedGemm::run_bf16(const GemmCall& call) const {
+  const int64_t k = form_.columns, steps = ceil_div(k, kBf16Depth), band_rows = std::min(m_, kTileBand);
+  const int64_t lines = band_rows + kBf16Pixels, columns = kBf16Blocks * kBf16Columns;
+  const int64_t pairs = ceil_div(form_.panels(), kBf16Blocks);
+  char* space = static_cast<char*>(call.workspace);
+  auto* rounded = reinterpret_cast<uint16_t*>(space + threads_ * tile_worker_bytes());  // [step][row][32]
+  ThreadPool* pool = m_ * form_.rows * k < kSerialWeights ? nullptr : call.pool;
+  const auto run_parts = [&](int64_t n, int64_t grain, const auto& part) {
+    pool == nullptr ? part(0, n, 0) : pool->parallel_for(n, grain, part);
+  };
+  for (int64_t begin = 0; begin < m_; begin += band_rows) {
+    const int64_t rows = std::min(band_rows, m_ - begin);
+    run_parts(rows, 8, [&](int64_t first, int64_t end, int) {
+      for (int64_t r = first; r < end; ++r)
+        bf16_round_row(call.a + (begin + r) * call.lda, k, steps * kBf16Depth, rounded + r * kBf16Depth, nullptr,
+                       lines * kBf16Depth);
+    });
+    run_parts(pairs, 1, [&](int64_t first, int64_t end, int worker) {
+      float* sums = reinterpret_cast<float*>(space + worker * tile_worker_bytes());
+      float* w = sums + kBf16Pixels * columns;
+      Bf16Tile t;
+      t.in_pixel = 2 * kBf16Depth;
+      t.w = reinterpret_cast<const char*>(w);
+      t.w_block = 4 * bf16_packed_floats(k, kBf16Columns, false);
+      t.inner = steps;
+      t.in_inner = lines * t.in_pixel;
+      t.sums = sums;
+      LongLoop loop;
+      bf16_unit()->begin();
+      for (int64_t pair = first; pair < end && loop.goes_on(rows * columns * k / 64); ++pair) {
+        t.blocks = static_cast<int>(std::min(kBf16Blocks, form_.panels() - pair * kBf16Blocks));
+        for (int64_t b = 0; b < t.blocks; ++b)
+          unpack_quantized_bf16(form_, call.packed_b, pair * kBf16Blocks + b, w + b * t.w_block / 4);
+        const int64_t column = pair * columns, width = std::min(columns, form_.rows - column);
+        for (int64_t r = 0; r < rows; r += kBf16Pixels) {
+          t.pixels = static_cast<int>(std::min(kBf16Pixels, rows - r));
+          t.in = reinterpret_cast<const char*>(rounded + r * kBf16Depth);
+          bf16_unit()->multiply(t);
+          const int64_t at = (begin + r) * call.ldc + column;
+          bf16_finish({sums, t.pixels, t.blocks, static_cast<int>(width - (t.blocks - 1) * kBf16Columns),
+                       call.bias == nullptr ? nullptr : call.bias + column,
+                       call.start == nullptr ? nullptr : call.start + at, call.c + at, call.ldc, kBf16Columns,
+                       activation_.low, activation_.high});
+          if (!activation_.is_clamp()) activate(activation_, call.c + at, t.pixels, call.ldc, width);
+        }
+      }
+      bf16_unit()->end();
+    });
+  }
 }
 
 void QuantizedGemm::run_bytes(const GemmCall& call) const {

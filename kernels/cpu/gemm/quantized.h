@@ -93,6 +93,8 @@ constexpr int64_t kByteLines = 16;
 bool has_byte_products();
 // Makes bytes of a row. False: it holds an infinity, NaN or what is too small, and gives NaN in such a chunk, or 0.
 bool round_quantized_row(const QuantizedForm& form, const float* from, int64_t row, const ByteRows& to);
+// Makes numbers of a panel whose blocks are whole units, in the form of bf16_pack_b() but for denormal results.
+void unpack_quantized_bf16(const QuantizedForm& form, const void* packed, int64_t panel, float* to);
 // Computes the panels [begin, end) of all rows. The results of a row do not depend on the others, nor on the unit.
 void multiply_quantized_bytes(const ByteCall& call, int64_t begin, int64_t end);
 
@@ -101,13 +103,14 @@ class QuantizedGemm {
  public:
   QuantizedGemm() = default;
   // On machines that multiply bytes fast A is rounded to integers: of 24 bits with precision high, 16 with normal, 8
-  // with low.
+  // with low. Many rows are rounded to bf16 with low where that is faster: only then the results of a row depend on how
+  // many there are.
   QuantizedGemm(int64_t m, const QuantizedForm& form, const Activation& activation, int threads, Precision precision);
 
   const QuantizedForm& form() const { return form_; }
   int64_t workspace_bytes() const;
   const char* scheme() const {
-    return digits_ > 0 ? "quantized_bytes" : m_ == 1 ? "quantized_row" : "quantized_panels";
+    return bf16_ ? "quantized_bf16" : digits_ > 0 ? "quantized_bytes" : m_ == 1 ? "quantized_row" : "quantized_panels";
   }
   // With `packed_b` as the form packs it. A is not transposed.
   void run(const GemmCall& call) const;
@@ -116,7 +119,9 @@ class QuantizedGemm {
   void run_row(const GemmCall& call) const;
   void run_panels(const GemmCall& call) const;
   void run_bytes(const GemmCall& call) const;
+  void run_bf16(const GemmCall& call) const;
   void multiply_bytes(ByteCall bytes, int64_t first, int64_t end, ThreadPool* pool) const;
+  int64_t tile_worker_bytes() const;
   int64_t row_bytes() const;  // of the workspace of run_row()
   // Rows of A at such a distance do not drive each other out of the first-level cache.
   bool copies_rows() const { return m_ > 4; }
@@ -131,7 +136,8 @@ class QuantizedGemm {
   int64_t m_ = 0, chunk_units_ = 1;
   int threads_ = 1, width_ = 1;  // panels that are unpacked at a time
   int digits_ = 0;               // 0: A stays in floats
-  bool exact_ = false;           // what no bytes stand for is computed in floats
+  bool bf16_ = false;
+  bool exact_ = false;  // what no bytes stand for is computed in floats
 };
 
 }  // namespace minnow

@@ -337,6 +337,37 @@ MINNOW_QUANTIZED_BYTES void multiply_tiles(const ByteCall& c, int64_t begin, int
   Tiles::end();
 }
 
+// Two numbers of each lane, rounded to bf16, the first in the low half.
+MINNOW_QUANTIZED_INLINE __m512i bf16_pair(__m512 first, __m512 second) {
+  const __m512i half = _mm512_set1_epi32(0x8000), high = _mm512_set1_epi32(static_cast<int>(0xFFFF0000));
+  const __m512i low = _mm512_srli_epi32(_mm512_add_epi32(_mm512_castps_si512(first), half), 16);
+  return _mm512_or_si512(low, _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(second), half), high));
+}
+
+MINNOW_QUANTIZED_BYTES void unpack_panel(const QuantizedForm& f, const uint32_t* panel, uint32_t* to) {
+  alignas(64) uint32_t codes[8 * kLanes];
+  const char* scales = reinterpret_cast<const char*>(panel);
+  const uint32_t* at = panel + f.scale_words();
+  for (int64_t b = 0; b < f.blocks; ++b, scales += f.scale_step()) {
+    const __m512 scale = load_scales(f, scales);
+    const __m512 offset = f.has_offset ? load_offsets(f, scales, scale) : _mm512_setzero_ps();
+    for (int64_t u = 0; u < f.units; ++u, at += f.bits * kLanes) {
+      kUnpack[f.bits - 2](at, 1, f.zero(), codes);
+      for (int64_t g = 0; g < 8; ++g, to += 2 * kLanes) {
+        const __m512i v = _mm512_load_si512(codes + g * kLanes);
+        __m512 w[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+          const __m512i code = _mm512_srai_epi32(_mm512_slli_epi32(v, static_cast<unsigned>(24 - 8 * i)), 24);
+          w[i] = _mm512_fmadd_ps(_mm512_maskz_cvtepi32_ps(0xFFFF, code), scale, offset);
+        }
+        _mm512_storeu_si512(to, bf16_pair(w[0], w[1]));
+        _mm512_storeu_si512(to + kLanes, bf16_pair(w[2], w[3]));
+      }
+    }
+  }
+}
+
 // The largest magnitude of a chunk as bits, which order as numbers do; and the sum.
 MINNOW_QUANTIZED_INLINE uint32_t measure(const float* x, int64_t n, float* sum) {
   __m512i most = _mm512_setzero_si512();
@@ -410,6 +441,11 @@ bool round_quantized_row(const QuantizedForm& form, const float* from, int64_t r
                           : round_row<3>(form, from, row, to);
 }
 
+void unpack_quantized_bf16(const QuantizedForm& form, const void* packed, int64_t panel, float* to) {
+  quantized_bytes::unpack_panel(form, static_cast<const uint32_t*>(packed) + panel * form.panel_words(),
+                                reinterpret_cast<uint32_t*>(to));
+}
+
 void multiply_quantized_bytes(const ByteCall& c, int64_t begin, int64_t end) {
   using namespace quantized_bytes;
   const ByteTiles tiles = byte_unit()->tiles;
@@ -421,6 +457,7 @@ void multiply_quantized_bytes(const ByteCall& c, int64_t begin, int64_t end) {
 #else
 bool has_byte_products() { return false; }
 bool round_quantized_row(const QuantizedForm&, const float*, int64_t, const ByteRows&) { return false; }
+void unpack_quantized_bf16(const QuantizedForm&, const void*, int64_t, float*) {}
 void multiply_quantized_bytes(const ByteCall&, int64_t, int64_t) {}
 #endif
 
