@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minnow.converter.llm.checkpoint import Checkpoint, Settings
-from minnow.converter.llm.gguf.hyperparameter import hyperparameters, pooling
+from minnow.converter.llm.gguf.hyperparameter import hyperparameters, long_rope, pooling
 from minnow.converter.llm.gguf.name import EXPERTS, layer_prefix, renamed, split_name
 from minnow.converter.llm.gguf.reader import Entry, GgufFile
 from minnow.schema.errors import FormatError, ModelError
@@ -32,10 +32,15 @@ def open_gguf(path: Path) -> Checkpoint:
     meta = file.metadata
     settings = Settings(hyperparameters(meta, str(path)), str(path))
     template = meta.get("tokenizer.chat_template")
+    tensors = _Tensors(file, settings).found
+    short, long = (tensors.pop(f"rope_factors_{k}.weight", None) for k in ("short", "long"))
+    if short is not None and long is not None:
+        scaling = long_rope(meta, *(np.asarray(b.numpy(), np.float64).reshape(-1).tolist() for b in (short, long)))
+        settings = Settings({**settings.table, "rope_scaling": scaling}, str(path))
     return Checkpoint(
         path,
         settings,
-        _Tensors(file, settings).found,
+        tensors,
         name=str(meta.get("general.name") or path.stem),
         tokenizer=partial(_tokenizer, file) if "tokenizer.ggml.model" in meta else None,
         chat_template=template if isinstance(template, str) else None,

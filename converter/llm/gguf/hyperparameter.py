@@ -104,7 +104,6 @@ def _rope(own: Mapping[str, Any]) -> dict[str, Any]:
     scaling: dict[str, Any] = {"rope_type": kind or "linear", "factor": factor if factor else 1.0}
     renamed = {
         "original_context_length": "original_max_position_embeddings",
-        "attn_factor": "attention_factor",
         "yarn_beta_fast": "beta_fast",
         "yarn_beta_slow": "beta_slow",
     }
@@ -113,6 +112,17 @@ def _rope(own: Mapping[str, Any]) -> dict[str, Any]:
             scaling[name] = value
     table["rope_scaling"] = scaling
     return table
+
+
+def long_rope(metadata: Mapping[str, Any], short: list[float], long: list[float]) -> dict[str, Any]:
+    """The scaling of rotary positions by factors that the file has as tensors."""
+    prefix = f"{metadata.get('general.architecture')}.rope.scaling"
+    found = {
+        "original_max_position_embeddings": metadata.get(f"{prefix}.original_context_length"),
+        "attention_factor": metadata.get(f"{prefix}.attn_factor"),
+    }
+    given = {name: value for name, value in found.items() if value is not None}
+    return {"rope_type": "longrope", "short_factor": short, "long_factor": long, **given}
 
 
 def _gemma(arch: str, table: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,19 @@ from gguf.quants import quantize
 _ARCHITECTURES = {"gemma3_text": "gemma3", "mixtral": "llama", "mistral": "llama", "qwen3_moe": "qwen3moe"}
 
 
-def write_gguf(model: Any, path: Path, kinds: Mapping[str, str] | str = "F32", **more: Any) -> Path:
+def write_gguf(
+    model: Any,
+    path: Path,
+    kinds: Mapping[str, str] | str = "F32",
+    tensors: Mapping[str, np.ndarray] = MappingProxyType({}),
+    **more: Any,
+) -> Path:
     """Writes a file.
 
     Args:
         model: of transformers.
         kinds: the type of matrices, or of those with a part in their names.
+        tensors: others, by their names in the file.
         more: keys of the file, with "__" for dots.
     """
     config = model.config
@@ -39,6 +47,8 @@ def write_gguf(model: Any, path: Path, kinds: Mapping[str, str] | str = "F32", *
             file.add_tensor(new, array.astype(plain))
         else:
             file.add_tensor(new, quantize(array, type_), raw_dtype=type_)
+    for name, array in tensors.items():
+        file.add_tensor(name, array.astype(np.float32))
     file.write_header_to_file()
     file.write_kv_data_to_file()
     file.write_tensors_to_file()

@@ -51,6 +51,30 @@ def test_logits_are_those_of_the_model(family: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(Stepping(made).step({"a": _tokens(11)}), want, atol=1e-4, rtol=0)
 
 
+def _logits(path: Path, count: int) -> np.ndarray:
+    made = build(open_checkpoint(path), cache=DType.F32, block=4)
+    return Stepping(made).step({"a": _tokens(count)})
+
+
+def test_factors_of_rotary_positions_are_tensors(tmp_path: Path) -> None:
+    """Llama 3 has what the steps are divided by, Phi-3 those of short and of long texts."""
+    model = decoder("llama3")
+    plain = 500.0 ** -(np.arange(0, 8, 2) / 8)
+    scaled = model.model.rotary_emb.inv_freq.numpy()
+    path = write_gguf(model, tmp_path / "llama.gguf", tensors={"rope_freqs.weight": plain / scaled})
+    want = quiet(lambda: model(torch.tensor([_tokens(13)])).logits[0].numpy())
+    np.testing.assert_allclose(_logits(path, 13), want, atol=1e-4, rtol=0)
+    model = decoder("phi3 longrope")
+    rope = model.config.rope_parameters
+    factors = {f"rope_factors_{k}.weight": np.array(rope[f"{k}_factor"]) for k in ("short", "long")}
+    scale = float(model.model.rotary_emb.attention_scaling)
+    more = {"phi3__rope__scaling__original_context_length": 8, "phi3__rope__scaling__attn_factor": scale}
+    path = write_gguf(model, tmp_path / "phi3.gguf", tensors=factors, **more)
+    for count in (7, 13):
+        want = quiet(lambda n=count: model(torch.tensor([_tokens(n)])).logits[0].numpy())
+        np.testing.assert_allclose(_logits(path, count), want, atol=1e-4, rtol=0)
+
+
 def test_embeddings_are_those_of_the_model(tmp_path: Path) -> None:
     model = encoder("Bert")
     path = write_gguf(model, tmp_path / "model.gguf", bert__pooling_type=2)
@@ -148,6 +172,10 @@ _DAMAGED: dict[str, tuple[bytes, str]] = {
         "unknown type",
     ),
     "no text": (_file(keys=struct.pack("<Q", 1) + b"\xff" + bytes(16), counts=(0, 1)), "is no text"),
+    "no text in a list": (
+        _file(keys=_text("k") + struct.pack("<IIQQ", 9, 8, 1, 1) + b"\xff" + bytes(16), counts=(0, 1)),
+        "is no text",
+    ),
     "a key twice": (_file(keys=(_text("k") + struct.pack("<IB", 0, 1)) * 2, counts=(0, 2)), "there twice"),
     "a tensor twice": (_file(_tensor() * 2, counts=(2, 0), data=bytes(128)), "there twice"),
     "a tensor of no type": (_file(_tensor(kind=99), counts=(1, 0), data=bytes(128)), "unknown type 99"),
