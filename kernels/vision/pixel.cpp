@@ -292,7 +292,7 @@ Status weigh(const Picture& a, const Picture* b, float alpha, float beta, float 
 }
 
 Status compare_pixels(const Picture& src, const Step& step, const Picture& dst, ThreadPool& pool) {
-  void (*row)(const void*, const Step&, void*, int64_t) noexcept = nullptr;
+  void (*row)(const void*, const Step&, void*, int64_t) = nullptr;
   switch (src.dtype) {
     case DType::kU8:
       row = HWY_DYNAMIC_DISPATCH(CompareU8);
