@@ -21,7 +21,14 @@ enum class LayoutRule : uint8_t {
                  // (rank >= 2 and equal shape, or [1,C,1,1...] with equal rank), else plain
   kConcat,       // packed if all inputs are packed, axis is 1 (or -rank+1) and every C but the last is a multiple of
                  // the channels of a block, or axis is 0 or >= 2; else plain
+  // For tensors of bytes with channels last:
+  kLast,        // in[0] and out[0], other inputs plain
+  kMakesLast,   // out[0]; all inputs plain (the first convolution)
+  kFollowLast,  // in[0] either, out[0] and another term (plan/layout.h) the same, other inputs plain
 };
+
+// The layout that a rule is about, where it is not the plain one.
+inline Layout layout_by(LayoutRule rule) { return rule < LayoutRule::kLast ? Layout::kPacked : Layout::kLast; }
 
 // For an op whose rule depends on the types of its inputs (null where an optional one is missing), such as packed for
 // 2-D f32 convolution and plain for all others: takes the place of `layout` when set.

@@ -47,6 +47,10 @@ CONVOLUTIONS = {
     "long rows with stride": (1, 2, (3, 701), 4, (1, 4), (1, 3), (0, 2, 0, 2), (1, 1), 1),
     "1-D": (1, 7, (65,), 6, (3,), (2,), (1, 1), (1,), 1),
     "3-D": (1, 6, (5, 6, 7), 4, (3, 2, 3), (2, 1, 2), (1, 0, 1, 1, 1, 1), (1, 2, 1), 2),
+    "tiles": (2, 70, (15, 18), 50, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    "tiles with stride": (1, 130, (13, 12), 34, (3, 2), (2, 2), (1, 0, 1, 1), (1, 1), 1),
+    "pointwise, more than tiles": (1, 150, (9, 20), 100, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 1),
+    "depthwise, many": (2, 150, (9, 8), 150, (3, 3), (2, 1), (1, 1, 1, 1), (1, 2), 150),
     "mostly padding": (1, 3, (2, 2), 4, (3, 3), (1, 1), (3, 3, 3, 3), (2, 2), 1),
 }
 PRODUCTS = {
@@ -99,7 +103,7 @@ def number(zero: Array | None, extra: int = 0) -> Array:
     )
 
 
-def cases() -> Iterator[tuple[str, str, list[Array | None], dict[str, Any], Array]]:
+def cases() -> Iterator[Case]:
     rng = np.random.default_rng(3)
 
     def drawn(dtype: Any, *shape: int) -> Array:
@@ -115,6 +119,7 @@ def cases() -> Iterator[tuple[str, str, list[Array | None], dict[str, Any], Arra
             for x_zero, w_zero in zip(x_zeros, zero_points(rng, w_type, (o,)), strict=True):
                 whole = w.astype(np.int64) - number(w_zero, len(kernel) + 1)
                 want = convolved(x.astype(np.int64) - number(x_zero), whole, strides, pads, dilations, group)
+                want = want.astype(np.int32)
                 yield (
                     f"ConvInteger, {name}, {types}, {x_zero}, {w_zero}",
                     "ConvInteger",
@@ -122,6 +127,8 @@ def cases() -> Iterator[tuple[str, str, list[Array | None], dict[str, Any], Arra
                     attrs,
                     want,
                 )
+            if len(kernel) == 2 and w_type is np.int8:
+                yield from brought_to_bytes(rng, f"{name}, {types}", [x, w, x_zeros[1]], attrs)
         for name, (a, b) in PRODUCTS.items():
             x, y = drawn(x_type, *a), drawn(w_type, *b)
             pairs = zip(zero_points(rng, x_type, (a[-2],)), zero_points(rng, w_type, (b[-1],)), strict=True)
@@ -129,6 +136,7 @@ def cases() -> Iterator[tuple[str, str, list[Array | None], dict[str, Any], Arra
                 if len(a) > 2 and x_zero is not None and x_zero.ndim:
                     continue  # one for each row would have to be given for each matrix
                 want = (x.astype(np.int64) - number(x_zero, 1)) @ (y.astype(np.int64) - number(y_zero))
+                want = want.astype(np.int32)
                 yield (
                     f"MatMulInteger, {name}, {types}, {x_zero}, {y_zero}",
                     "MatMulInteger",
@@ -136,6 +144,25 @@ def cases() -> Iterator[tuple[str, str, list[Array | None], dict[str, Any], Arra
                     {},
                     want,
                 )
+
+
+Case = tuple[str, str, list[Array | None], dict[str, Any], Array]
+
+
+def brought_to_bytes(
+    rng: np.random.Generator, name: str, inputs: list[Array | None], attrs: dict[str, Any]
+) -> Iterator[Case]:
+    """QuantizedConv, with a factor for each channel or one for all, by the registry's definition."""
+    w = inputs[1]
+    assert w is not None
+    outs, spread = len(w), 1 / np.sqrt(w[0].size)
+    for to, shape in ((DType.U8, (outs, 1, 1)), (DType.I8, ())):
+        factor = rng.uniform(0.003 * spread, 0.02 * spread, shape).astype(np.float32)
+        bias = rng.integers(-9000, 9000, (outs, 1, 1)).astype(np.int32)
+        zero = np.asarray(rng.integers(0, 100), to.numpy)
+        all_ = [*inputs, None, bias if shape else None, factor, zero]
+        full = {**attrs, "to": to}
+        yield f"QuantizedConv, {name}, {to}", "QuantizedConv", all_, full, get("QuantizedConv").evaluate(all_, full)[0]
 
 
 def schemes() -> list[str]:
@@ -157,7 +184,7 @@ def failures(threads: int) -> list[str]:
     for name, op, inputs, attrs, want in cases():
         for constant in (True, False):
             got = np.asarray(_engine.run_op(op, attrs, inputs, threads=threads, constants=constant)[0])
-            if got.dtype != np.int32 or not np.array_equal(got, want):
+            if got.dtype != want.dtype or not np.array_equal(got, want):
                 lines.append(f"{name}, weights {'constant' if constant else 'computed'}")
     return lines
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cpu/conv/byte_windows.h"
+#include "kernels/cpu/conv/last.h"
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/gemm/byte_cut.h"
 #include "kernels/cpu/gemm/byte_product.h"
@@ -576,12 +577,14 @@ class ConvInteger final : public Kernel {
 };
 
 std::unique_ptr<Kernel> create_conv_integer(const NodeContext& node) {
+  if (node.out[0]->layout == Layout::kLast)
+    return node.in[1]->shape[1] == node.in[0]->shape[1] ? create_conv_last() : create_depthwise_last();
   std::unique_ptr<Kernel> windows = create_depthwise_bytes(node);
   return windows != nullptr ? std::move(windows) : std::make_unique<ConvInteger>();
 }
 
 MINNOW_KERNEL("ConvInteger", create_conv_integer);
-MINNOW_KERNEL("QuantizedConv", create_conv_integer);
+MINNOW_KERNEL("QuantizedConv", create_conv_integer, LayoutRule::kPlain, /*in_place=*/false, layout_of_quantized_conv);
 
 }  // namespace
 }  // namespace minnow

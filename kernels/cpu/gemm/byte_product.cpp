@@ -1,6 +1,7 @@
 #include "kernels/cpu/gemm/byte_product.h"
 
 #include "kernels/core/registrar.h"
+#include "kernels/cpu/gemm/byte_pixels.h"
 #include "kernels/cpu/machine/amx.h"
 #include "kernels/cpu/machine/packed_layout.h"
 #include "kernels/cpu/machine/simd.h"
@@ -368,13 +369,19 @@ void multiply_amx(const ByteProduct& p) {
 constexpr int64_t kVnniRate = 1, kAmxRate = 16;
 constexpr ByteUnit kVnni = {"bytes", kVnniRows, 1, kVnniVectors, kVnniRate, multiply_vnni};
 constexpr ByteUnit kAmx = {
-    "bytes_amx", kAmxRows,        kAmxRows,      kAmxVectors,    kAmxRate, multiply_amx<AmxTiles>,
-    kFewRows,    AmxTiles::begin, AmxTiles::end, ByteTiles::kAmx};
-constexpr ByteUnit kEmulated = {"bytes_emulated",   kAmxRows,
-                                kAmxRows,           kAmxVectors,
-                                kAmxRate,           multiply_amx<EmulatedTiles>,
-                                kFewRows,           EmulatedTiles::begin,
-                                EmulatedTiles::end, ByteTiles::kEmulated};
+    "bytes_amx", kAmxRows,        kAmxRows,      kAmxVectors,     kAmxRate,          multiply_amx<AmxTiles>,
+    kFewRows,    AmxTiles::begin, AmxTiles::end, ByteTiles::kAmx, multiply_byte_pixels};
+constexpr ByteUnit kEmulated = {"bytes_emulated",
+                                kAmxRows,
+                                kAmxRows,
+                                kAmxVectors,
+                                kAmxRate,
+                                multiply_amx<EmulatedTiles>,
+                                kFewRows,
+                                EmulatedTiles::begin,
+                                EmulatedTiles::end,
+                                ByteTiles::kEmulated,
+                                multiply_emulated_byte_pixels};
 
 // Whether a unit gives the sums of the emulation, of bytes of all kinds, by each way through its loops.
 bool multiplies_right(const ByteUnit& unit) {

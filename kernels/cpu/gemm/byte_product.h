@@ -15,6 +15,8 @@
 namespace minnow {
 
 struct ByteUnit;
+struct BytePixels;
+struct BytePixelsSpace;
 
 // What this machine has, with the instruction set avx512; null: neither. MINNOW_INT8 names one: "amx", "avx512",
 // "emulated" (AMX in software, to test what is written for it), or "none".
@@ -60,6 +62,8 @@ struct ByteUnit {
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
   ByteTiles tiles = ByteTiles::kNone;
+  // Between the two above; null: it has no tiles.
+  void (*multiply_pixels)(const BytePixels& rows, BytePixelsSpace& space) = nullptr;
 };
 
 // A thread multiplies by one of these, from the first product to the last one that follow each other.
@@ -73,14 +77,21 @@ class ByteUse {
   ByteUse& operator=(const ByteUse&) = delete;
 
   void multiply(const ByteProduct& p) {
-    if (!begun_ && unit_.begin != nullptr && p.rows > unit_.few_rows) {
-      unit_.begin();
-      begun_ = true;
-    }
+    if (p.rows > unit_.few_rows) begin();
     unit_.multiply(p);
+  }
+  void multiply(const BytePixels& rows, BytePixelsSpace& space) {
+    begin();
+    unit_.multiply_pixels(rows, space);
   }
 
  private:
+  void begin() {
+    if (begun_ || unit_.begin == nullptr) return;
+    unit_.begin();
+    begun_ = true;
+  }
+
   const ByteUnit& unit_;
   bool begun_ = false;
 };

@@ -67,6 +67,11 @@ struct AmxTiles {
   void add_signed_product() {
     asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kLeft), "i"(kRight));
   }
+  // The same, those on the left unsigned.
+  template <int kSums, int kLeft, int kRight>
+  void add_unsigned_product() {
+    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kLeft), "i"(kRight));
+  }
 };
 #endif
 
@@ -98,11 +103,15 @@ class EmulatedTiles {
   }
   template <int kSums, int kLeft, int kRight>
   void add_byte_product() {
-    add_byte_product<uint8_t>(tiles_[kSums], tiles_[kLeft], tiles_[kRight]);
+    add_byte_product<int8_t, uint8_t>(tiles_[kSums], tiles_[kLeft], tiles_[kRight]);
   }
   template <int kSums, int kLeft, int kRight>
   void add_signed_product() {
-    add_byte_product<int8_t>(tiles_[kSums], tiles_[kLeft], tiles_[kRight]);
+    add_byte_product<int8_t, int8_t>(tiles_[kSums], tiles_[kLeft], tiles_[kRight]);
+  }
+  template <int kSums, int kLeft, int kRight>
+  void add_unsigned_product() {
+    add_byte_product<uint8_t, int8_t>(tiles_[kSums], tiles_[kLeft], tiles_[kRight]);
   }
 
  private:
@@ -138,13 +147,13 @@ class EmulatedTiles {
     }
   }
 
-  template <typename Right>
+  template <typename Left, typename Right>
   [[gnu::noinline]] static void add_byte_product(Rows& sums, const Rows& left, const Rows& right) {
     for (int m = 0; m < kAmxRows; ++m)
       for (int k = 0; k < kAmxRows; ++k)
         for (int n = 0; n < 16; ++n)
           for (int shift = 0; shift < 32; shift += 8)
-            sums[m][n] += static_cast<uint32_t>(static_cast<int8_t>(left[m][k] >> shift) *
+            sums[m][n] += static_cast<uint32_t>(static_cast<Left>(left[m][k] >> shift) *
                                                 static_cast<Right>(right[k][n] >> shift));
   }
 

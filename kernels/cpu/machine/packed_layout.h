@@ -1,4 +1,5 @@
-// Layout::kPacked as the CPU has it: channels in blocks of as many floats as a vector of the instruction set holds.
+// Layout::kPacked as the CPU has it: channels in blocks of as many floats as a vector of the instruction set holds. And
+// Layout::kLast, for bytes, which tiles of AMX are loaded from as they lie.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,13 @@ namespace minnow {
 
 // Channels per block on this machine: 16, 8 or 4.
 int pack_width();
+
+// Bytes of a pixel in Layout::kLast.
+constexpr int64_t last_channels(int64_t channels) { return (channels + 15) / 16 * 16; }
+// Tiles are read whole: behind the last pixel there are so many more, and so many bytes.
+constexpr int64_t kReadPixels = 15, kReadBytes = 64;
+// Elements of such a tensor, with those beyond its channels.
+inline int64_t last_count(const Shape& s) { return s[0] * s.count(2, s.rank()) * last_channels(s[1]); }
 
 // Bytes that a tensor of either layout takes, with the padding of its last block; the largest number there is for more.
 int64_t stored_bytes(const TensorType& type);

@@ -239,8 +239,35 @@ void unpack_channels(const Tensor& packed, Tensor* plain, ThreadPool* pool) {
   });
 }
 
+namespace {
+
+// Bytes between planes of channels and pixels of channels.
+void convert_last(const Tensor& from, Tensor* to, ThreadPool* pool) {
+  const bool makes = to->type.layout == Layout::kLast;
+  const Shape& s = from.shape();
+  const int64_t channels = s[1], area = s.count(2, s.rank()), own = last_channels(channels), part = 64;
+  const auto range = [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t parts = (area + part - 1) / part, first = i % parts * part, n = std::min(part, area - first);
+      const int64_t plain = i / parts * channels * area + first, last = (i / parts * area + first) * own;
+      if (makes)
+        transpose({n, own, area, own, channels, n}, from.as<char>() + plain, to->as<char>() + last, 1);
+      else
+        transpose({channels, n, own, area, n, channels}, from.as<char>() + last, to->as<char>() + plain, 1);
+    }
+  };
+  if (s.count() == 0) return;
+  const int64_t tasks = s[0] * ((area + part - 1) / part);
+  pool == nullptr ? range(0, tasks, 0) : pool->parallel_for(tasks, 1 + kBytesPerTask / (4 * part * own), range);
+}
+
+}  // namespace
+
 void convert_layout(const Tensor& from, Tensor* to, ThreadPool* pool) {
   if (from.data == to->data) return;
+  if (from.type.layout == Layout::kLast || to->type.layout == Layout::kLast) {
+    if (from.type.layout != to->type.layout) return convert_last(from, to, pool);
+  }
   if (from.type.layout == to->type.layout) return copy_bytes(from.data, to->data, stored_bytes(from.type), pool);
   to->type.layout == Layout::kPacked ? pack_channels(from, to, pool) : unpack_channels(from, to, pool);
 }

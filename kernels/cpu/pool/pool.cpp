@@ -150,6 +150,11 @@ LayoutRule layout_pool(const std::vector<const TensorType*>& inputs) {
   return is_packed(inputs) ? LayoutRule::kPacked : LayoutRule::kPlain;
 }
 
+LayoutRule layout_max_pool(const std::vector<const TensorType*>& inputs) {
+  const DType type = inputs[0]->dtype;
+  return type == DType::kI8 || type == DType::kU8 ? LayoutRule::kFollowLast : layout_pool(inputs);
+}
+
 bool can_pool(DType dtype, bool mean) {
   if (mean) return dtype == DType::kF32 || dtype == DType::kF64;
   return dtype != DType::kF16 && dtype != DType::kBF16 && dtype != DType::kBool;
@@ -227,11 +232,12 @@ class Pool final : public Kernel {
     cut_kernel(&w_, in_);
     lay_down(&w_, &in_, &out_);
     packed_ = node.in[0]->layout == Layout::kPacked;
+    last_ = node.in[0]->layout == Layout::kLast ? last_channels(x[1]) : 0;
     include_pad_ = node.attrs.b("count_include_pad");
     lanes_ = packed_ ? pack_width() : 1;
     images_ = x[0];
     channels_ = x[1];
-    planes_ = x[0] * (packed_ ? (x[1] + lanes_ - 1) / lanes_ : x[1]);
+    planes_ = x[0] * (last_ > 0 ? 1 : packed_ ? (x[1] + lanes_ - 1) / lanes_ : x[1]);
     // Of taps in the padding there may be any number; none of them is looked at.
     constexpr int64_t kMostTaps = 1 << 30;
     taps_ = 1;
@@ -253,6 +259,7 @@ class Pool final : public Kernel {
   }
 
   void run(const RunContext& context) override {
+    if (last_ > 0) return run_last(context);
     const int64_t pixels = out_[1] * out_[2], slices = planes_ * out_[0];
     const bool small = slices * pixels * taps_ < kSerialTaps;
     // Rows of the output, of all planes; of an image, each thread those of one part, as the convolutions do.
@@ -284,6 +291,26 @@ class Pool final : public Kernel {
   }
 
  private:
+  // The maxima of bytes whose channels are last: those of a window follow each other.
+  void run_last(const RunContext& context) const {
+    const bool is_signed = context.in[0]->type.dtype == DType::kI8;
+    context.pool->parallel_for(images_ * out_[1], 1 + 16384 / (out_[2] * taps_ * last_ + 1),
+                               [&](int64_t begin, int64_t end, int) {
+                                 LongLoop loop;
+                                 for (int64_t i = begin; i < end; ++i) {
+                                   const PoolPlace y = place_at(1, i % out_[1]);
+                                   const int64_t first = (i / out_[1] * in_[1] + y.first) * in_[2];
+                                   for (int64_t at = 0; at < out_[2] && loop.goes_on(taps_ * last_ / 64); ++at) {
+                                     const PoolPlace x = place_at(2, at);
+                                     const ByteColumns window = {last_, x.taps, w_.dilation[2] * last_, y.taps,
+                                                                 w_.dilation[1] * in_[2] * last_};
+                                     max_columns(context.in[0]->as<uint8_t>() + (first + x.first) * last_, window,
+                                                 is_signed, context.out[0]->as<uint8_t>() + (i * out_[2] + at) * last_);
+                                   }
+                                 }
+                               });
+  }
+
   PoolPlace place(size_t axis, int64_t at) const {
     const int64_t start = at * w_.stride[axis] - w_.begin[axis], kernel = w_.kernel[axis], dilation = w_.dilation[axis];
     const Taps inside = taps_inside(start, in_[axis], kernel, dilation);
@@ -443,6 +470,7 @@ class Pool final : public Kernel {
 
   bool mean_, packed_ = false, include_pad_ = false, by_columns_ = false;
   Window w_;
+  int64_t last_ = 0;  // bytes of a pixel whose channels are last, else 0
   std::array<int64_t, 3> in_{}, out_{};
   std::array<std::vector<PoolPlace>, 3> places_;  // of each output position along an axis; empty for long ones
   KeptMemory tables_;
@@ -519,7 +547,7 @@ void run_global_max(const Attrs&, const RunContext& context) { run_global(contex
 void run_global_average(const Attrs&, const RunContext& context) { run_global(context, true); }
 
 MINNOW_OP("MaxPool", infer_max_pool);
-MINNOW_KERNEL("MaxPool", create_pool<false>, LayoutRule::kPacked, /*in_place=*/false, layout_pool);
+MINNOW_KERNEL("MaxPool", create_pool<false>, LayoutRule::kPacked, /*in_place=*/false, layout_max_pool);
 MINNOW_OP("AveragePool", infer_average_pool);
 MINNOW_KERNEL("AveragePool", create_pool<true>, LayoutRule::kPacked, /*in_place=*/false, layout_pool);
 MINNOW_OP("GlobalMaxPool", infer_global_max);

@@ -1,4 +1,5 @@
 // The op LookUp.
+#include "kernels/cpu/machine/packed_layout.h"
 #include "kernels/cpu/quant/look_up.h"
 
 #include <algorithm>
@@ -42,13 +43,19 @@ void map_as(size_t size, const void* x, const void* table, X lowest, int64_t n, 
 
 void run_look_up(const Attrs&, const RunContext& context) {
   const size_t size = dtype_size(context.out[0]->type.dtype);
-  context.pool->parallel_for(context.in[0]->count(), 8192, [&](int64_t begin, int64_t end, int) {
+  const TensorType& type = context.in[0]->type;
+  const int64_t count = type.layout == Layout::kLast ? last_count(type.shape) : type.count();
+  context.pool->parallel_for(count, 8192, [&](int64_t begin, int64_t end, int) {
     look_up(*context.in[1], *context.in[0], begin, end - begin, offset(context.out[0]->data, begin, size));
   });
 }
 
+LayoutRule layout_of_look_up(const std::vector<const TensorType*>& in) {
+  return dtype_size(in[0]->dtype) == 1 && dtype_size(in[1]->dtype) == 1 ? LayoutRule::kFollowLast : LayoutRule::kPlain;
+}
+
 MINNOW_OP("LookUp", infer_look_up);
-MINNOW_KERNEL("LookUp", create_simple<run_look_up>);
+MINNOW_KERNEL("LookUp", create_simple<run_look_up>, LayoutRule::kPlain, /*in_place=*/false, layout_of_look_up);
 
 }  // namespace
 

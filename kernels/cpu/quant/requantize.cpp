@@ -191,6 +191,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "kernels/cpu/quant/byte_tables.h"
 #include "kernels/cpu/gemm/integer.h"
+#include "kernels/cpu/machine/packed_layout.h"
 #include "kernels/cpu/quant/look_up.h"
 #include "kernels/core/infer.h"
 #include "kernels/cpu/table.h"
@@ -393,7 +394,7 @@ class RequantizeKernel final : public Kernel {
     const Shape& x = node.in[0]->shape;
     int axis = 0;
     MINNOW_RETURN_IF_ERROR(factor_axis(x, node.in[1]->shape, &axis));
-    total_ = x.count();
+    total_ = node.in[0]->layout == Layout::kLast ? last_count(x) : x.count();
     columns_ = axis == -1;
     factors_ = node.in[1]->shape.count();
     row_ = axis == 0 ? total_ : columns_ ? factors_ : x.count(x.rank() + axis + 1, x.rank());
@@ -476,10 +477,16 @@ class RequantizeKernel final : public Kernel {
 
 std::unique_ptr<Kernel> create_requantize(const NodeContext&) { return std::make_unique<RequantizeKernel>(); }
 
+// Byte by byte, with one factor for all.
+LayoutRule layout_of_sum(const std::vector<const TensorType*>& in) {
+  const bool follows = in.size() == 6 && is_byte(in[0]->dtype) && is_byte(in[4]->dtype) && in[1]->count() == 1;
+  return follows ? LayoutRule::kFollowLast : LayoutRule::kPlain;
+}
+
 MINNOW_OP("Requantize", infer_requantize);
 MINNOW_KERNEL("Requantize", create_requantize);
 MINNOW_OP("QuantizedSum", infer_quantized_sum);
-MINNOW_KERNEL("QuantizedSum", create_requantize);
+MINNOW_KERNEL("QuantizedSum", create_requantize, LayoutRule::kPlain, /*in_place=*/false, layout_of_sum);
 
 }  // namespace
 }  // namespace minnow

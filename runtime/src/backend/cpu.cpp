@@ -106,7 +106,7 @@ int Cpu::channel_block() const { return pack_width(); }
 
 std::unique_ptr<Kernel> Cpu::create_conversion(const TensorType& from, const TensorType& to) const {
   (void)from;
-  return std::make_unique<LayoutConversion>(to.layout == Layout::kPacked, to.count());
+  return std::make_unique<LayoutConversion>(to.layout != Layout::kPlain, to.count());
 }
 
 Status Cpu::allocate(int64_t bytes, MemoryAccount* account, std::unique_ptr<Memory>* out) {

@@ -31,6 +31,11 @@ bool can_be_packed(const KernelRow& row, const Attrs& attrs, const std::vector<c
     case LayoutRule::kPacked:
     case LayoutRule::kPacks:
       return inputs[0]->shape.rank() >= 2;
+    case LayoutRule::kLast:
+    case LayoutRule::kMakesLast:
+      return true;
+    case LayoutRule::kFollowLast:
+      return is_packed(0) && inputs[0]->shape.rank() == 4;
     case LayoutRule::kFollow:
       return is_packed(0) && inputs[0]->shape.rank() >= 2 && out.rank() >= 2 && !is_mostly_padding(out, channel_block);
     case LayoutRule::kElementwise: {
@@ -72,6 +77,11 @@ Layout operand_layout(LayoutRule rule, size_t i, const TensorType& type, bool pa
       return i == kResidual ? Layout::kPacked : Layout::kPlain;
     case LayoutRule::kFollow:
       return i == 0 ? Layout::kPacked : Layout::kPlain;
+    case LayoutRule::kMakesLast:
+      return Layout::kPlain;
+    case LayoutRule::kLast:
+    case LayoutRule::kFollowLast:
+      return i == 0 || (i == kOtherTerm && dtype_size(type.dtype) == 1) ? Layout::kLast : Layout::kPlain;
     case LayoutRule::kElementwise:
       return type.count() == 1 ? Layout::kPlain : Layout::kPacked;
     default:

@@ -34,7 +34,7 @@ std::string signature_of(const Step& step) {
   const auto add = [&](const TensorType* type) {
     text.push_back(type == nullptr ? '-' : static_cast<char>('a' + static_cast<int>(type->dtype)));
     if (type == nullptr) return;
-    text.push_back(type->layout == Layout::kPacked ? 'P' : 'p');
+    text.push_back("pPL"[static_cast<int>(type->layout)]);
     text.push_back(static_cast<char>('0' + type->shape.rank()));
   };
   for (size_t i = 0; i < step.in.size(); ++i) {
@@ -143,18 +143,23 @@ Status Planner::emit_copy(int value, Form form, Slot** out, bool is_passed_on) {
     (*out)->is_passed_on = (*out)->is_passed_on && is_passed_on;
     return ok();
   }
-  const Form other{form.layout == Layout::kPlain ? Layout::kPacked : Layout::kPlain, form.device};
-  Slot* from = stage_.find(value, other);
-  const bool converts = from != nullptr || form.layout == Layout::kPacked;
-  if (from == nullptr && form.layout == Layout::kPacked) {
-    MINNOW_RETURN_IF_ERROR(emit_copy(value, other, &from, true));
+  // Layouts are made of the plain one, and that of any.
+  const Form plain{Layout::kPlain, form.device};
+  Slot* from =
+      form.layout == Layout::kPlain ? stage_.find(value, {Layout::kPacked, form.device}) : stage_.find(value, plain);
+  if (from == nullptr && form.layout == Layout::kPlain) from = stage_.find(value, {Layout::kLast, form.device});
+  const bool converts = from != nullptr || form.layout != Layout::kPlain;
+  if (from == nullptr && form.layout != Layout::kPlain) {
+    MINNOW_RETURN_IF_ERROR(emit_copy(value, plain, &from, true));
   } else if (from == nullptr && is_other(form.device)) {
     MINNOW_RETURN_IF_ERROR(emit_copy(value, Form(), &from, true));
   } else if (from == nullptr) {
     Form there;
     for (there.device = 1; there.device < x_.devices().size(); ++there.device) {
-      const Form packed{Layout::kPacked, there.device};
-      if (stage_.find(value, there) == nullptr && stage_.find(value, packed) == nullptr) continue;
+      const Form packed{Layout::kPacked, there.device}, last{Layout::kLast, there.device};
+      if (stage_.find(value, there) == nullptr && stage_.find(value, packed) == nullptr &&
+          stage_.find(value, last) == nullptr)
+        continue;
       MINNOW_RETURN_IF_ERROR(emit_copy(value, there, &from, true));
       break;
     }
@@ -172,7 +177,7 @@ Status Planner::emit_copy(int value, Form form, Slot** out, bool is_passed_on) {
   Step step;
   step.entry = std::make_shared<KernelEntry>();
   if (converts) {
-    step.op = form.layout == Layout::kPacked ? "Pack" : "Unpack";
+    step.op = form.layout != Layout::kPlain ? "Pack" : "Unpack";
     step.device = form.device;
     step.entry->kernel = x_.backend(form.device).create_conversion(from->tensor.type, type);
   } else if constexpr (kHasOtherDevices) {
@@ -206,19 +211,19 @@ Status Planner::operand(int value, Layout layout, Step* step) {
     is_static = known.is_static;
     if (constant == nullptr) {
       MINNOW_RETURN_IF_ERROR(emit_copy(value, {layout, static_cast<uint8_t>(step->device)}, &slot));
-    } else if (layout == Layout::kPacked && step->device == 0) {
-      std::shared_ptr<Constant> packed = is_static ? x_.packed_[constant.get()] : nullptr;
+    } else if (layout != Layout::kPlain && step->device == 0) {
+      std::shared_ptr<Constant> packed = is_static ? x_.packed_[{constant.get(), layout}] : nullptr;
       if (packed == nullptr) {
         std::shared_ptr<const Tensor> plain;
         MINNOW_RETURN_IF_ERROR(contents(value, &plain));
         TensorType type = plain->type;
-        type.layout = Layout::kPacked;
+        type.layout = layout;
         Buffer buffer;
         MINNOW_RETURN_IF_ERROR(Buffer::make(x_.host().bytes(type), &buffer, &x_.environment_.watch->memory));
         Tensor target{type, buffer.data()};
         convert_layout(x_.host(), *plain, &target, x_.environment_.pool);
         packed = Constant::owned(type, std::move(buffer));
-        if (is_static) x_.packed_[constant.get()] = packed;
+        if (is_static) x_.packed_[{constant.get(), layout}] = packed;
       }
       constant = packed;
     }
@@ -245,7 +250,8 @@ Status Planner::emit_view(const PlanNode& node) {
   const int from = node.in[0], to = node.out[0];
   TensorType type = stage_.values[static_cast<size_t>(to)].type;
   const bool same_shape = stage_.values[static_cast<size_t>(from)].type.shape == type.shape;
-  type.layout = same_shape && !is_read_in(from, Layout::kPlain) ? Layout::kPacked : Layout::kPlain;
+  const Layout other = is_read_in(from, Layout::kLast) ? Layout::kLast : Layout::kPacked;
+  type.layout = same_shape && !is_read_in(from, Layout::kPlain) ? other : Layout::kPlain;
   Slot* source = nullptr;
   MINNOW_RETURN_IF_ERROR(emit_copy(from, {type.layout, static_cast<uint8_t>(node.device)}, &source));
   new_slot(to, type, node.device, source->storage);
@@ -298,11 +304,7 @@ Status Planner::emit(PlanNode node) {
   if (is_view(node, stage_.values) && value(node.in[0]).constant == nullptr) return emit_view(node);
 
   std::vector<const TensorType*> types;
-  std::vector<bool> there;
-  for (int v : node.in) {
-    types.push_back(v < 0 ? nullptr : &value(v).type);
-    there.push_back(v >= 0 && value(v).constant == nullptr && is_read_in(v, Layout::kPacked));
-  }
+  for (int v : node.in) types.push_back(v < 0 ? nullptr : &value(v).type);
   const Backend& backend = x_.backend(node.device);
   std::string why;
   std::vector<Tensor> constants;
@@ -310,10 +312,12 @@ Status Planner::emit(PlanNode node) {
   if (node.op != nullptr && row == nullptr && node.device == 0)
     return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for it");
   if (node.op != nullptr && row == nullptr) return Status(Code::kUnsupported, backend.name() + " " + why);
-  const bool packed =
-      row != nullptr && !node.out.empty() &&
-      can_be_packed(*row, *node.attrs, types, there, value(node.out[0]).type.shape, backend.channel_block());
   const LayoutRule rule = row == nullptr ? LayoutRule::kPlain : row->layout_of(types);
+  std::vector<bool> there;
+  for (int v : node.in) there.push_back(v >= 0 && value(v).constant == nullptr && is_read_in(v, layout_by(rule)));
+  const bool packed =
+      row != nullptr && !node.out.empty() && (rule != LayoutRule::kFollowLast || node.out.size() == 1) &&
+      can_be_packed(*row, *node.attrs, types, there, value(node.out[0]).type.shape, backend.channel_block());
   Step step;
   step.device = node.device;
   step.why = node.why;
@@ -329,7 +333,7 @@ Status Planner::emit(PlanNode node) {
       continue;
     }
     TensorType type = value(node.out[i]).type;
-    type.layout = packed && (i == 0 || rule == LayoutRule::kElementwise) ? Layout::kPacked : Layout::kPlain;
+    type.layout = packed && (i == 0 || rule == LayoutRule::kElementwise) ? layout_by(rule) : Layout::kPlain;
     step.out.push_back(new_slot(node.out[i], type, node.device, nullptr));
   }
   MINNOW_RETURN_IF_ERROR(find_kernel(node, row, &step));

@@ -78,7 +78,9 @@ Status evaluate(Backend& backend, const OpSpec& op, const Attrs& attrs, const st
   const KernelRow* row = backend.find(op);
   if (row == nullptr) return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for it");
   const LayoutRule rule = row->layout_of(plain_types);
-  const bool packed = (how.packed || rule == LayoutRule::kPacked || rule == LayoutRule::kPacks) && !types.empty() &&
+  const bool packed = (how.packed || rule == LayoutRule::kPacked || rule == LayoutRule::kPacks ||
+                       rule == LayoutRule::kLast || rule == LayoutRule::kMakesLast) &&
+                      !types.empty() && (rule != LayoutRule::kFollowLast || types.size() == 1) &&
                       can_be_packed(*row, attrs, plain_types, std::vector<bool>(inputs.size(), true), types[0].shape,
                                     backend.channel_block());
 
@@ -94,7 +96,7 @@ Status evaluate(Backend& backend, const OpSpec& op, const Attrs& attrs, const st
     if (given != nullptr) {
       in[i] = *given;
       in[i].type.layout = operand_layout(rule, i, given->type, packed);
-      if (given->data != nullptr && (how.guarded || in[i].type.layout == Layout::kPacked)) {
+      if (given->data != nullptr && (how.guarded || in[i].type.layout != Layout::kPlain)) {
         MINNOW_RETURN_IF_ERROR(memory[i].make(backend.bytes(in[i].type), how));
         in[i].data = memory[i].data();
         convert_layout(backend, *given, &in[i], pool);
@@ -106,7 +108,7 @@ Status evaluate(Backend& backend, const OpSpec& op, const Attrs& attrs, const st
   }
   for (size_t i = 0; i < types.size(); ++i) {
     out[i].type = types[i];
-    if (packed && i == 0) out[i].type.layout = Layout::kPacked;
+    if (packed && i == 0) out[i].type.layout = layout_by(rule);
     Guarded& m = memory[inputs.size() + i];
     MINNOW_RETURN_IF_ERROR(m.make(backend.bytes(out[i].type), how));
     out[i].data = m.data();

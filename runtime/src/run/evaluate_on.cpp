@@ -89,7 +89,9 @@ Status evaluate_on(Backend& backend, const OpSpec& op, const Attrs& attrs, const
     return Status(Code::kUnsupported, backend.name() + " " + why);
 
   const LayoutRule rule = row->layout_of(plain_types);
-  const bool packed = (how.packed || rule == LayoutRule::kPacked || rule == LayoutRule::kPacks) && !types.empty() &&
+  const bool packed = (how.packed || rule == LayoutRule::kPacked || rule == LayoutRule::kPacks ||
+                       rule == LayoutRule::kLast || rule == LayoutRule::kMakesLast) &&
+                      !types.empty() && (rule != LayoutRule::kFollowLast || types.size() == 1) &&
                       can_be_packed(*row, attrs, plain_types, std::vector<bool>(inputs.size(), true), types[0].shape,
                                     backend.channel_block());
   QueueOptions options;
@@ -126,14 +128,14 @@ Status evaluate_on(Backend& backend, const OpSpec& op, const Attrs& attrs, const
     if (operand_layout(rule, i, given->type, packed) == Layout::kPlain) continue;
     node.constant[i] = nullptr;  // contents are known in the plain layout only
     const Tensor plain = in[i];
-    type.layout = Layout::kPacked;
+    type.layout = layout_by(rule);
     MINNOW_RETURN_IF_ERROR(memory.make(type, &in[i]));
     MINNOW_RETURN_IF_ERROR(convert(plain, &in[i]));
   }
   for (size_t i = 0; i < types.size(); ++i) {
     TensorType type = types[i];
     type.dtype = backend.stored(type.dtype, precision);
-    if (packed && i == 0) type.layout = Layout::kPacked;
+    if (packed && i == 0) type.layout = layout_by(rule);
     MINNOW_RETURN_IF_ERROR(memory.make(type, &out[i]));
     node.out[i] = &out[i].type;
     run.out.push_back(&out[i]);
@@ -155,7 +157,7 @@ Status evaluate_on(Backend& backend, const OpSpec& op, const Attrs& attrs, const
   outputs->clear();
   for (size_t i = 0; i < types.size(); ++i) {
     Tensor result = out[i];
-    if (out[i].type.layout == Layout::kPacked) {
+    if (out[i].type.layout != Layout::kPlain) {
       TensorType type = out[i].type;
       type.layout = Layout::kPlain;
       MINNOW_RETURN_IF_ERROR(memory.make(type, &result));

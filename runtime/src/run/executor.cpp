@@ -303,7 +303,8 @@ void Executor::forget_recordings(Stage& stage) {
 std::vector<Form> Executor::forms() const {
   std::vector<Form> all;
   for (size_t device = 0; device < devices().size(); ++device)
-    for (Layout layout : {Layout::kPlain, Layout::kPacked}) all.push_back({layout, static_cast<uint8_t>(device)});
+    for (Layout layout : {Layout::kPlain, Layout::kPacked, Layout::kLast})
+      all.push_back({layout, static_cast<uint8_t>(device)});
   return all;
 }
 

@@ -209,7 +209,8 @@ class Executor {
   std::vector<int64_t> least_;                                // by depth, of all stages that have used the arena
   std::map<std::pair<const Node*, int64_t>, std::vector<std::shared_ptr<KernelEntry>>> kernels_;
   std::map<std::pair<const Node*, int64_t>, std::vector<std::shared_ptr<Constant>>> folded_;  // static results
-  std::map<const Constant*, std::shared_ptr<Constant>> packed_;  // static constants in the packed layout
+  // Static constants in other layouts.
+  std::map<std::pair<const Constant*, Layout>, std::shared_ptr<Constant>> packed_;
   std::map<std::pair<const Constant*, Form>, std::shared_ptr<const Tensor>> on_devices_;  // of static constants
   std::vector<size_t> unfinished_;  // by device: the first step of the stage that its queue may not have done
   std::map<const Node*, std::unique_ptr<Control>> controls_;

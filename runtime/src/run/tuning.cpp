@@ -10,8 +10,11 @@ namespace {
 
 void add(const TensorType* type, std::string* text) {
   if (type == nullptr) return text->append(" -"), void();
-  *text +=
-      std::string(" ") + dtype_name(type->dtype) + (type->layout == Layout::kPacked ? "p" : "") + type->shape.str();
+  *text += std::string(" ") + dtype_name(type->dtype) +
+           (type->layout == Layout::kPlain    ? ""
+            : type->layout == Layout::kPacked ? "p"
+                                              : "l") +
+           type->shape.str();
 }
 
 // What two steps of the same speed have in common: their kernels' op, types and work.

@@ -1,0 +1,119 @@
+"""Quantized networks whose images have their channels last between layers, where the processor has tiles of bytes.
+
+The same network must give the reference's bytes with each unit; with tiles, no layer in its midst may need a
+conversion.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minnow
+from minnow.schema.ir import DType, Graph, Model, TensorType
+from minnow.schema.mnn import encode
+from minnow.schema.ops import Builder
+from minnow.schema.registry.interpreter import evaluate
+
+# What each name of MINNOW_INT8 needs of the processor, as Linux names it.
+UNITS = {"amx": "amx_int8", "emulated": "avx512_vnni", "avx512": "avx512_vnni", "none": None}
+
+
+class Network:
+    """Convolutions with pads, strides and groups, a pooling, a table and a sum, in bytes of one type."""
+
+    def __init__(self, to: DType, channels: int) -> None:
+        self.rng = np.random.default_rng(channels)
+        self.to = to
+        self.graph = Graph()
+        self.b = Builder(self.graph)
+        x = self.graph.add_param(TensorType(DType.U8, (2, 3, 19, 21)), "x")
+        y = self.conv(x, 3, channels, 7, stride=2)
+        y = self.b.MaxPool(y, kernel=(3, 3), strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1))
+        inner = self.conv(y, channels, 2 * channels, 1)
+        inner = self.conv(inner, 2 * channels, 2 * channels, 3, group=2 * channels)
+        inner = self.conv(inner, 2 * channels, channels, 1)
+        inner = self.b.LookUp(inner, self.rng.integers(0, 100, 256).astype(to.numpy))
+        tables = [np.rint((np.arange(256) - 99) * s * 2**20).astype(np.int32) for s in (0.4, 0.7)]
+        low = np.iinfo(to.numpy).min
+        y = self.b.QuantizedSum(
+            y,
+            np.int32(2**30),
+            np.int32(-19),
+            tables[0],
+            inner,
+            tables[1],
+            zero=low + 77,
+            to=to,
+            min=low,
+            max=low + 255,
+        )
+        last = self.conv(y, channels, 37, 3, stride=2)
+        self.graph.outputs = [y, last]
+        for value, name in ((y, "sum"), (last, "last")):
+            value.name = name
+
+    def conv(self, x: Any, ins: int, outs: int, kernel: int, stride: int = 1, group: int = 1) -> Any:
+        rng = self.rng
+        w = rng.integers(-128, 128, (outs, ins // group, kernel, kernel)).astype(np.int8)
+        factor = rng.uniform(0.003, 0.01, (outs, 1, 1)) / np.sqrt(w[0].size)
+        return self.b.QuantizedConv(
+            x,
+            w,
+            np.asarray(rng.integers(1, 120), x.type.dtype.numpy),
+            None,
+            rng.integers(-4000, 4000, (outs, 1, 1)).astype(np.int32),
+            factor.astype(np.float32),
+            np.asarray(rng.integers(1, 100), self.to.numpy),
+            strides=(stride, stride),
+            pads=(kernel // 2,) * 4,
+            dilations=(1, 1),
+            group=group,
+            to=self.to,
+        )
+
+    def differences(self) -> list[str]:
+        types = [(v.name, v.type) for v in self.graph.outputs]
+        model = Model(self.graph, [("x", self.graph.params[0].type)], types)
+        x = self.rng.integers(0, 256, self.graph.params[0].type.shape).astype(np.uint8)
+        want = dict(zip((name for name, _ in types), evaluate(self.graph, [x]), strict=True))
+        found = []
+        for threads in (1, 3):
+            session = minnow.load(encode(model), threads=threads)
+            got = session.run({"x": x})
+            found += [f"{name}, {threads} threads" for name, y in want.items() if not np.array_equal(got[name], y)]
+        rows = session.profile({"x": x}, 1)
+        return found + [f"{row['op']} {row['scheme']}" for row in rows]
+
+
+def run(unit: str, to: str, channels: int) -> list[str]:
+    needed = UNITS[unit]
+    if needed is not None and needed not in Path("/proc/cpuinfo").read_text().split():
+        pytest.skip(f"this processor has no {needed}")
+    command = [sys.executable, __file__, to, str(channels)]
+    done = subprocess.run(command, env={**os.environ, "MINNOW_INT8": unit}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines()
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("channels", [16, 20, 72])
+@pytest.mark.parametrize("to", ["u8", "i8"])
+@pytest.mark.parametrize("unit", UNITS)
+def test_bytes_are_those_of_the_reference(unit: str, to: str, channels: int) -> None:
+    lines = run(unit, to, channels)
+    assert not [line for line in lines if "threads" in line]
+    has_tiles = any("_last" in line for line in lines)
+    assert has_tiles == (unit in ("amx", "emulated"))
+    # The outputs alone are brought back.
+    assert sum("pack" in line.lower() for line in lines) == (2 if has_tiles else 0)
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n".join(Network(DType[sys.argv[1].upper()], int(sys.argv[2])).differences()))
