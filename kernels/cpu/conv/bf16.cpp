@@ -27,6 +27,7 @@ class ConvBf16 final : public ConvScheme {
     // An image that is one row of pixels is cut into lines of a tile each.
     width_ = flat_ ? kBf16Pixels : s_.ow;
     lines_ = flat_ ? ceil_div(s_.oh * s_.ow, width_) : s_.oh;
+    joined_ = !flat_ && s_.sh == 1 && s_.sw == 1;
     const int64_t line_bytes = (flat_ ? width_ : s_.sh * span()) * parts() * chunks_ * kPixelBytes;
     int64_t bands = std::max<int64_t>(1, ceil_div(lines_ * line_bytes, kBf16BandBytes));
     // Several pieces of work for each thread. Where lines are too few, columns are cut too.
@@ -93,8 +94,8 @@ class ConvBf16 final : public ConvScheme {
     return kHeadBytes + (parts() * chunks_ * rows(band_lines_) * span() + kBf16Pixels * s_.sw) * kPixelBytes;
   }
 
-  // The part of the band that lies inside the image, and zeros for columns of padding. Rows of padding stay unset, for
-  // no tile reads them but beyond its own pixels.
+  // The part of the band that lies inside the image, and zeros for columns of padding. Where tiles are of one line,
+  // rows of padding stay unset, for none reads them but beyond its own pixels.
   void round_band(const float* image, int64_t line_begin, int64_t line_end, char* band) const {
     const int64_t pixels = s_.ih * s_.iw, count = rows(line_end - line_begin);
     const int64_t part_bytes = chunks_ * count * span() * kPixelBytes;
@@ -117,6 +118,12 @@ class ConvBf16 final : public ConvScheme {
       }
       const int64_t left = std::min(s_.left, span()), columns = std::max<int64_t>(0, std::min(s_.iw, span() - left));
       const int64_t first_row = line_begin * s_.sh - s_.top;
+      if (joined_) {
+        const int64_t begin = std::clamp<int64_t>(-first_row, 0, count);
+        const int64_t end = std::clamp<int64_t>(s_.ih - first_row, begin, count);
+        clear(band, begin * span());
+        clear(band + end * span() * kPixelBytes, (count - end) * span());
+      }
       for (int64_t y = std::max<int64_t>(0, first_row); y < std::min(s_.ih, first_row + count); ++y) {
         char* to = band + (y - first_row) * span() * kPixelBytes;
         clear(to, left);
@@ -158,6 +165,35 @@ class ConvBf16 final : public ConvScheme {
       const int64_t last = std::min((group + 1) * pairs / groups_ * kBf16Blocks, blocks_);
       const int64_t next = std::clamp<int64_t>(last - block - kBf16Blocks, 0, kBf16Blocks) * block_bytes();
       const int64_t tiles_of_line = ceil_div(width_, kBf16Pixels), tiles = (line_end - line_begin) * tiles_of_line;
+      const auto finish = [&](int64_t first, int64_t pixels, int64_t pixel) {
+        const int64_t at = (n * blocks_ + block) * plane + pixel * kBf16Columns;
+        bf16_finish({t.sums + first * kBf16Blocks * kBf16Columns, static_cast<int>(pixels), t.blocks,
+                     static_cast<int>(kBf16Columns), call.bias == nullptr ? nullptr : call.bias + block * kBf16Columns,
+                     call.residual == nullptr ? nullptr : call.residual + at, call.y + at, kBf16Columns, plane,
+                     s_.activation.low, s_.activation.high});
+        if (s_.activation.is_clamp()) return;
+        for (int b = 0; b < t.blocks; ++b) activate(s_.activation, call.y + at + b * plane, pixels * kBf16Columns);
+      };
+      const char* next_weights = reinterpret_cast<const char*>(call.w) + (block + kBf16Blocks) * block_bytes();
+      if (joined_) {
+        // Lines follow each other without a gap, and so do tiles; what lies between two lines is not wanted.
+        const int64_t all = (line_end - line_begin - 1) * span() + s_.ow;
+        t.middle = s_.kh;
+        t.w = reinterpret_cast<const char*>(call.w) + block * block_bytes();
+        for (int64_t v = 0; v < all && loop.goes_on(32 * chunks_ * t.middle * t.inner); v += kBf16Pixels) {
+          t.pixels = static_cast<int>(std::min(kBf16Pixels, all - v));
+          t.in = band + v * kPixelBytes;
+          t.bring(next_weights, next, v / kBf16Pixels, ceil_div(all, kBf16Pixels));
+          bf16_unit()->multiply(t);
+          for (int64_t first = 0; first < t.pixels;) {
+            const int64_t line = (v + first) / span(), x = (v + first) % span();
+            const int64_t wanted = std::clamp<int64_t>(s_.ow - x, 0, t.pixels - first);
+            if (wanted > 0) finish(first, wanted, (line_begin + line) * s_.ow + x);
+            first += wanted > 0 ? wanted : span() - x;
+          }
+        }
+        continue;
+      }
       for (int64_t line = line_begin; line < line_end; ++line) {
         const int64_t row = flat_ ? line : line * s_.sh - s_.top,
                       first_row = flat_ ? line_begin : line_begin * s_.sh - s_.top;
@@ -169,16 +205,9 @@ class ConvBf16 final : public ConvScheme {
         for (int64_t x = 0; x < width && loop.goes_on(32 * chunks_ * t.middle * t.inner); x += kBf16Pixels) {
           t.pixels = static_cast<int>(std::min(kBf16Pixels, width - x));
           t.in = in + x * t.in_pixel;
-          t.bring(reinterpret_cast<const char*>(call.w) + (block + kBf16Blocks) * block_bytes(), next,
-                  (line - line_begin) * tiles_of_line + x / kBf16Pixels, tiles);
+          t.bring(next_weights, next, (line - line_begin) * tiles_of_line + x / kBf16Pixels, tiles);
           bf16_unit()->multiply(t);
-          const int64_t at = (n * blocks_ + block) * plane + (line * width_ + x) * kBf16Columns;
-          bf16_finish({t.sums, t.pixels, t.blocks, static_cast<int>(kBf16Columns),
-                       call.bias == nullptr ? nullptr : call.bias + block * kBf16Columns,
-                       call.residual == nullptr ? nullptr : call.residual + at, call.y + at, kBf16Columns, plane,
-                       s_.activation.low, s_.activation.high});
-          if (s_.activation.is_clamp()) continue;
-          for (int b = 0; b < t.blocks; ++b) activate(s_.activation, call.y + at + b * plane, t.pixels * kBf16Columns);
+          finish(0, t.pixels, line * width_ + x);
         }
       }
     }
@@ -186,7 +215,7 @@ class ConvBf16 final : public ConvScheme {
 
   ConvShape s_;
   int64_t chunks_, blocks_;  // of 32 input and 16 output channels
-  bool flat_;
+  bool flat_, joined_ = false;
   int64_t width_, lines_, band_lines_, bands_, groups_ = 1;
   std::string name_;
 };
