@@ -37,7 +37,7 @@ struct BytePixels {
 struct BytePixelsSpace {
   alignas(64) uint32_t sums[2][kByteRowsAtOnce * kByteRowBlocks * kByteRowColumns];
   int64_t next = 0;  // of the two
-  BytePixels last;     // whose sums are in the other one
+  BytePixels last;   // whose sums are in the other one
   int64_t done = 0;  // its rows that are results
 };
 

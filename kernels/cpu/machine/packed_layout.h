@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "hwy/detect_compiler_arch.h"
 #include "kernels/core/tensor.h"
 #include "kernels/core/thread_pool.h"
 
@@ -12,6 +13,8 @@ namespace minnow {
 // Channels per block on this machine: 16, 8 or 4.
 int pack_width();
 
+// Whether this build has processors with such tiles.
+constexpr bool kHasLast = HWY_ARCH_X86_64 != 0;
 // Bytes of a pixel in Layout::kLast.
 constexpr int64_t last_channels(int64_t channels) { return (channels + 15) / 16 * 16; }
 // Tiles are read whole: behind the last pixel there are so many more, and so many bytes.

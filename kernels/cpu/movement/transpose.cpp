@@ -242,7 +242,7 @@ void unpack_channels(const Tensor& packed, Tensor* plain, ThreadPool* pool) {
 namespace {
 
 // Bytes between planes of channels and pixels of channels.
-void convert_last(const Tensor& from, Tensor* to, ThreadPool* pool) {
+[[maybe_unused]] void convert_last(const Tensor& from, Tensor* to, ThreadPool* pool) {
   const bool makes = to->type.layout == Layout::kLast;
   const Shape& s = from.shape();
   const int64_t channels = s[1], area = s.count(2, s.rank()), own = last_channels(channels), part = 64;
@@ -265,8 +265,9 @@ void convert_last(const Tensor& from, Tensor* to, ThreadPool* pool) {
 
 void convert_layout(const Tensor& from, Tensor* to, ThreadPool* pool) {
   if (from.data == to->data) return;
-  if (from.type.layout == Layout::kLast || to->type.layout == Layout::kLast) {
-    if (from.type.layout != to->type.layout) return convert_last(from, to, pool);
+  if constexpr (kHasLast) {
+    const bool is_last = from.type.layout == Layout::kLast || to->type.layout == Layout::kLast;
+    if (is_last && from.type.layout != to->type.layout) return convert_last(from, to, pool);
   }
   if (from.type.layout == to->type.layout) return copy_bytes(from.data, to->data, stored_bytes(from.type), pool);
   to->type.layout == Layout::kPacked ? pack_channels(from, to, pool) : unpack_channels(from, to, pool);

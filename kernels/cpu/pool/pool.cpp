@@ -259,7 +259,9 @@ class Pool final : public Kernel {
   }
 
   void run(const RunContext& context) override {
-    if (last_ > 0) return run_last(context);
+    if constexpr (kHasLast) {
+      if (last_ > 0) return run_last(context);
+    }
     const int64_t pixels = out_[1] * out_[2], slices = planes_ * out_[0];
     const bool small = slices * pixels * taps_ < kSerialTaps;
     // Rows of the output, of all planes; of an image, each thread those of one part, as the convolutions do.
