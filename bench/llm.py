@@ -52,6 +52,15 @@ def minnow_(gguf: str, folder: str, threads: int) -> dict[str, Run]:
 def llama_cpp(gguf: str, folder: str, threads: int) -> dict[str, Run]:
     import llama_cpp
 
+    if os.environ.get("LLAMA_PLAIN"):  # without weights repacked for AMX, where those end with an illegal instruction
+        usual = llama_cpp.llama_cpp.llama_model_default_params
+
+        def plain() -> Any:
+            found = usual()
+            found.use_extra_bufts = False
+            return found
+
+        llama_cpp.llama_cpp.llama_model_default_params = plain
     model = llama_cpp.Llama(gguf, n_ctx=2048, n_batch=512, n_ubatch=512, n_threads=threads, n_threads_batch=threads,
                             verbose=False)  # fmt: skip
 
