@@ -54,7 +54,7 @@ file(GLOB gpu_sources CONFIGURE_DEPENDS kernels/gpu/*.cpp kernels/gpu/*/*.cpp)
 list(APPEND gpu_sources runtime/src/gpu/backend.cpp runtime/src/gpu/tuner.cpp runtime/src/gpu/weight_memory.cpp
   runtime/src/model/buffer.cpp)
 foreach(core activation attention gate_function infer interrupt kernel_table movement op_spec packed region resize_axis
-    status tensor thread_pool window worker_placement)
+    quantized status tensor thread_pool window worker_placement)
   list(APPEND gpu_sources kernels/core/${core}.cpp)
 endforeach()
 set(gpu_info "${PROJECT_BINARY_DIR}/gpu_texts_info.cpp")
