@@ -121,8 +121,8 @@ void AcrossAny(const void* src, const int32_t* offset, const W* weight, int64_t 
   AcrossChannels<0>(row, offset, weight, width, taps, channels, dst);
 }
 // `row_bytes` may be read, and a row of sums has room for two more.
-void AcrossBytes(const void* src, int64_t row_bytes, const int32_t* offset, const int16_t* weight, int64_t width,
-                 int64_t taps, int64_t channels, int32_t* dst) {
+void AcrossBytes(const void* src, [[maybe_unused]] int64_t row_bytes, const int32_t* offset, const int16_t* weight,
+                 int64_t width, int64_t taps, int64_t channels, int32_t* dst) {
 #if HWY_ARCH_X86
   if (taps == 4 && (channels == 3 || channels == 4)) {
     const uint8_t* row = static_cast<const uint8_t*>(src);

@@ -248,7 +248,7 @@ def _(rng):
         for row, n in zip(table, needed, strict=True):
             row[:n] = [next(places) for _ in range(n)]
         keys, values = cache_types(count, kv, block, size, width, dtype)
-        caches = [cache(dtype, *t.shape) for t in (keys, values)]
+        caches = [cache(dtype, *t.static_shape) for t in (keys, values)]
         if dtype is DType.I8:
             scales = (rng.random((count, kv, block)) / 64).astype(np.float32)
             caches[0][:, :, size:] = scales.view(np.int8).reshape(count, kv, 4, block)

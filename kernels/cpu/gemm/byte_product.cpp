@@ -369,8 +369,8 @@ void multiply_amx(const ByteProduct& p) {
 constexpr int64_t kVnniRate = 1, kAmxRate = 16;
 constexpr ByteUnit kVnni = {"bytes", kVnniRows, 1, kVnniVectors, kVnniRate, multiply_vnni};
 constexpr ByteUnit kAmx = {
-    "bytes_amx", kAmxRows,        kAmxRows,      kAmxVectors,     kAmxRate,          multiply_amx<AmxTiles>,
-    kFewRows,    AmxTiles::begin, AmxTiles::end, ByteTiles::kAmx, multiply_byte_pixels};
+    "bytes_amx",     kAmxRows,      kAmxRows,        kAmxVectors,         kAmxRate, multiply_amx<AmxTiles>, kFewRows,
+    AmxTiles::begin, AmxTiles::end, ByteTiles::kAmx, multiply_byte_pixels};
 constexpr ByteUnit kEmulated = {"bytes_emulated",
                                 kAmxRows,
                                 kAmxRows,
