@@ -340,8 +340,8 @@ int64_t QuantizedGemm::workspace_bytes() const {
            2 * (std::min(m_, kTileBand) + kBf16Pixels) * round_up(form_.columns, kBf16Depth);
   if (digits_ > 0) {
     const int64_t rows = m_ + kByteLines, lines = m_ * digits_ + kByteLines;
-    return round_up(row_bytes(), 64) + round_up(4 * rows * form_.blocks, 64) + lines * line_bytes() +
-           round_up(4 * rows * chunks(), 64) + round_up(4 * lines * chunks(), 64) + m_;
+    return round_up(row_bytes(), 64) + round_up(4 * rows * form_.blocks, 64) + round_up(lines * line_bytes(), 64) +
+           round_up(4 * rows * chunks(), 64) + round_up(4 * lines * chunks(), 64) + round_up(m_, 64);
   }
   if (m_ == 1) return row_bytes();
   return threads_ * 4 * width_ * (kUnpackedColumns + kQuantizedUnit) * pack_width() +

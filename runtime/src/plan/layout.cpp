@@ -22,7 +22,7 @@ bool is_image(const Shape& shape) { return shape.rank() > 2 && shape.count() != 
 }  // namespace
 
 bool can_be_packed(const KernelRow& row, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
-                   const std::vector<bool>& packed, const Shape& out, int channel_block) {
+                   const std::vector<bool>& packed, const TensorType& out, int channel_block) {
   if (inputs.empty() || inputs[0] == nullptr || channel_block == 1) return false;
   const auto is_packed = [&](size_t i) { return inputs[i] != nullptr && packed[i]; };
   switch (row.layout_of(inputs)) {
@@ -35,15 +35,16 @@ bool can_be_packed(const KernelRow& row, const Attrs& attrs, const std::vector<c
     case LayoutRule::kMakesLast:
       return true;
     case LayoutRule::kFollowLast:
-      return is_packed(0) && inputs[0]->shape.rank() == 4;
+      return is_packed(0) && inputs[0]->shape.rank() == 4 && dtype_size(out.dtype) == 1;
     case LayoutRule::kFollow:
-      return is_packed(0) && inputs[0]->shape.rank() >= 2 && out.rank() >= 2 && !is_mostly_padding(out, channel_block);
+      return is_packed(0) && inputs[0]->shape.rank() >= 2 && out.shape.rank() >= 2 &&
+             !is_mostly_padding(out.shape, channel_block);
     case LayoutRule::kElementwise: {
       bool some = false;
-      if (out.rank() < 2 || is_mostly_padding(out, channel_block)) return false;
+      if (out.shape.rank() < 2 || is_mostly_padding(out.shape, channel_block)) return false;
       for (size_t i = 0; i < inputs.size(); ++i) {
         if (inputs[i] == nullptr || inputs[i]->count() == 1) continue;
-        if (!is_full_or_channel(inputs[i]->shape, out)) return false;
+        if (!is_full_or_channel(inputs[i]->shape, out.shape)) return false;
         some = some || packed[i];
       }
       return some;

@@ -19,10 +19,10 @@ constexpr size_t kOtherTerm = 4;
 constexpr size_t kQuantizedTerm = 9;
 
 // Whether the node may run packed, given which of its inputs are there in the packed layout. For LayoutRule::kPacked
-// it must then. `inputs` are null where missing, their own layout does not count; `out` is the shape of output 0.
+// it must then. `inputs` are null where missing, their own layout does not count; `out` is the type of output 0.
 // `channel_block`: that of the backend.
 bool can_be_packed(const KernelRow& row, const Attrs& attrs, const std::vector<const TensorType*>& inputs,
-                   const std::vector<bool>& packed, const Shape& out, int channel_block);
+                   const std::vector<bool>& packed, const TensorType& out, int channel_block);
 
 // The layout of input i of a node that runs packed, or does not.
 Layout operand_layout(LayoutRule rule, size_t i, const TensorType& type, bool packed);

@@ -315,9 +315,9 @@ Status Planner::emit(PlanNode node) {
   const LayoutRule rule = row == nullptr ? LayoutRule::kPlain : row->layout_of(types);
   std::vector<bool> there;
   for (int v : node.in) there.push_back(v >= 0 && value(v).constant == nullptr && is_read_in(v, layout_by(rule)));
-  const bool packed =
-      row != nullptr && !node.out.empty() && (rule != LayoutRule::kFollowLast || node.out.size() == 1) &&
-      can_be_packed(*row, *node.attrs, types, there, value(node.out[0]).type.shape, backend.channel_block());
+  const bool packed = row != nullptr && !node.out.empty() &&
+                      (rule != LayoutRule::kFollowLast || node.out.size() == 1) &&
+                      can_be_packed(*row, *node.attrs, types, there, value(node.out[0]).type, backend.channel_block());
   Step step;
   step.device = node.device;
   step.why = node.why;

@@ -81,7 +81,7 @@ Status evaluate(Backend& backend, const OpSpec& op, const Attrs& attrs, const st
   const bool packed = (how.packed || rule == LayoutRule::kPacked || rule == LayoutRule::kPacks ||
                        rule == LayoutRule::kLast || rule == LayoutRule::kMakesLast) &&
                       !types.empty() && (rule != LayoutRule::kFollowLast || types.size() == 1) &&
-                      can_be_packed(*row, attrs, plain_types, std::vector<bool>(inputs.size(), true), types[0].shape,
+                      can_be_packed(*row, attrs, plain_types, std::vector<bool>(inputs.size(), true), types[0],
                                     backend.channel_block());
 
   std::vector<Guarded> memory(inputs.size() + types.size() + 1);
