@@ -58,6 +58,8 @@ _NOTES = (
      "Raise `check_limit` if each step is to be checked."),
     ("not-run", "The file is not verified, since Minnow's engine does not run it.", ("verification",),
      "Run it with the runtime that it is for, and compare its outputs with those of the source."),
+    ("verified", "A language model gives the results of the reference implementation.", ("verification",),
+     "Nothing has to be done."),
     ("lossy-form", "Compressed weights change the outputs.", ("numbers",),
      "Compare the error with what the application allows; more bits make it smaller."),
     ("companion-file", "The output has a companion file.", ("files",),

@@ -58,7 +58,9 @@ def compare(checkpoint: Checkpoint, path: Path, description: Description, lossy:
             hint="`--no-verify` writes the folder nevertheless; `-O0` shows whether an optimization is the cause",
         )
     text = f"results differ by up to {error:.2g} of the largest from those of the reference implementation"
-    return Notice(f"{text}, for the weights are smaller", "lossy-form") if lossy else Notice(f"verified: {text}")
+    if lossy:
+        return Notice(f"{text}, for the weights are smaller", "lossy-form")
+    return Notice(f"verified: {text}", "verified")
 
 
 def _reference(model: Model, texts: list[list[int]], description: Description) -> Array:
