@@ -140,7 +140,7 @@ def test_the_engine_reads_the_first_graph_and_mnn_the_second() -> None:
     assert {op["type"] for op in own["nodes"]} == {"Input", "Const", "Extra"}
     assert "Extra" not in {op["type"] for op in net["oplists"]}
     rows = minnow.load(data).profile({"x": np.zeros((1, 3, 6, 6), np.uint8)}, 1)
-    assert [row["op"] for row in rows if row["op"] != "Unpack"] == ["QuantizedConv"]  # a layout conversion, on some CPUs
+    assert [row["op"] for row in rows if row["op"] != "Unpack"] == ["QuantizedConv"]  # Unpack: of layouts, on some CPUs
     again = decode(data)
     assert [n.op for n in again.graph] == ["QuantizedConv"]
     assert encode(optimized(again)) == data
