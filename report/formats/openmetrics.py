@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from minnow.report.formats import report
 from minnow.report.formats._text import exact, plain, title_of
 from minnow.workflow.metric import METRICS
@@ -12,25 +14,40 @@ from minnow.workflow.result import STATUSES, Results
 def openmetrics(results: Results) -> str:
     """A gauge for each metric, with the model and the variant as labels, and one for the status of each cell."""
     lines: list[str] = []
+    labels = _labels(results)
     for metric in METRICS.values():
-        samples = [(cell, cell.metrics[metric.name]) for cell in results.cells if metric.name in cell.metrics]
+        samples = [
+            (label, cell.metrics[metric.name])
+            for label, cell in zip(labels, results.cells, strict=True)
+            if metric.name in cell.metrics
+        ]
         if samples:
             unit = {"bytes": "_bytes", "s": "_seconds", "": ""}[metric.unit]
             name = f"minnow_{metric.name}"
             name += "" if name.endswith(unit) else unit
             lines += [f"# TYPE {name} gauge", f"# HELP {name} {_escaped(title_of(metric.name))}"]
-            lines += [f"{name}{_labels(cell.model, cell.variant)} {_number(value)}" for cell, value in samples]
+            lines += [f"{name}{label} {_number(value)}" for label, value in samples]
     lines += [
         "# TYPE minnow_status gauge",
         f"# HELP minnow_status {', '.join(f'{i}: {s}' for i, s in enumerate(STATUSES))}",
     ]
-    lines += [f"minnow_status{_labels(c.model, c.variant)} {STATUSES.index(c.status)}" for c in results.cells]
+    lines += [
+        f"minnow_status{label} {STATUSES.index(cell.status)}" for label, cell in zip(labels, results.cells, strict=True)
+    ]
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _labels(model: str, variant: str) -> str:
-    named = (("model", model), ("variant", variant))
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in named) + "}"
+def _labels(results: Results) -> list[str]:
+    """The labels of each cell: two cells of equal names would be one series with two values, which no reader takes."""
+    taken: set[tuple[str, str]] = set()
+    labels = []
+    for cell in results.cells:
+        model, variant = _escaped(cell.model), _escaped(cell.variant)
+        names = (f"{model} ({n})" if n > 1 else model for n in count(1))
+        model = next(name for name in names if (name, variant) not in taken)
+        taken.add((model, variant))
+        labels.append(f'{{model="{model}",variant="{variant}"}}')
+    return labels
 
 
 def _escaped(text: str) -> str:
