@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from minnow.report.formats._cleaned import repository_path
+from minnow.report.formats._text import one_line
 from minnow.workflow.result import STATUSES, CellResult, Check, Results
 from minnow.workflow.rule import RULES, Level, Rule
 
@@ -43,8 +44,8 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """The message; what the rule means if there is none."""
-        return self.check.message or self.rule.title
+        """The message; what the rule means if there is none that could be shown."""
+        return self.check.message if one_line(self.check.message) else self.rule.title
 
 
 def findings(results: Results) -> list[Finding]:

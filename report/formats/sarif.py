@@ -72,7 +72,7 @@ def _result(found: Finding, index: int) -> dict[str, Any]:
         "artifactLocation": {"uri": _uri(found.path), "uriBaseId": "%SRCROOT%"},
         "region": {"startLine": found.line},
     }
-    names = [plain(node) for node in check.nodes[:NODES] if plain(node)]
+    names = dict.fromkeys(plain(node) for node in check.nodes[:NODES] if plain(node))  # each place once, as SARIF wants
     logical = [
         {"name": node, "fullyQualifiedName": f"{plain(found.cell.name)}/{node}", "kind": "element"} for node in names
     ]

@@ -18,6 +18,7 @@ from minnow.report.formats.github import github
 from minnow.report.formats.md import markdown
 from minnow.schema.errors import WriteError
 from minnow.workflow.result import Check, Results
+from minnow.workflow.rule import RULES
 
 
 def commands(text: str) -> list[tuple[str, dict[str, str], str]]:
@@ -99,6 +100,12 @@ def test_a_summary_that_cannot_be_written_is_an_error(monkeypatch: pytest.Monkey
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "/nowhere/summary")
     with pytest.raises(WriteError, match="/nowhere/summary"):
         write_reports(RESULTS, ["github"])
+
+
+def test_a_message_that_cannot_be_shown_is_replaced_by_the_rule() -> None:
+    check = Check("convert", "failed", "budget-bytes", "\x00 \u2028")
+    (found,) = commands(github(replace(RESULTS, cells=(replace(WRONG, checks=(check,)),))))
+    assert found[2].startswith(RULES["budget-bytes"].title)
 
 
 @hostile

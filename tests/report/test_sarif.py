@@ -154,6 +154,14 @@ def test_an_independent_reader_counts_the_same(tmp_path: Path) -> None:
     }
 
 
+def test_nodes_that_look_the_same_are_one_place(validator: Any) -> None:
+    check = Check("convert", "failed", "verification-failed", "wrong", nodes=("a", "a", "a\x00", "b"))
+    document = json.loads(sarif(replace(RESULTS, cells=(replace(WRONG, checks=(check,)),))))
+    validator.validate(document)
+    places = document["runs"][0]["results"][0]["locations"][0]["logicalLocations"]
+    assert [place["name"] for place in places] == ["a", "b"]
+
+
 @hostile
 @given(given_=random_results)
 def test_hostile_texts_stay_valid(validator: Any, given_: Results) -> None:
