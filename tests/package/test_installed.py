@@ -17,6 +17,7 @@ import pytest
 from package_terminal import PROGRAMS, in_an_environment, on_terminal
 
 ROOT = Path(__file__).parents[2]
+STORIES = ROOT / "tests" / "models" / "stories260K.gguf"
 DIGITS, IMAGES = ROOT / "examples" / "digits" / "digits.onnx", ROOT / "examples" / "digits" / "digits_test.npz"
 pytestmark = in_an_environment
 
@@ -28,7 +29,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(DIGITS, folder / "digits.onnx")
     np.savez(folder / "two.npz", image=np.load(IMAGES)["images"][:2])
     (folder / "minnow.toml").write_text('[models.digits]\nsource = "digits.onnx"\n')
-    for arguments in (["digits.onnx", "-o", "digits.mnn"], ["ci", "--report", "json=report.json"]):
+    shutil.copy(STORIES, folder / "stories.gguf")
+    first = (
+        ["digits.onnx", "-o", "digits.mnn"],
+        ["ci", "--report", "json=report.json"],
+        ["stories.gguf", "-o", "stories"],
+    )
+    for arguments in first:
         code, shown = on_terminal(folder, "mnnconvert", *arguments)
         assert code == 0, shown
     return folder
@@ -72,6 +79,8 @@ COMMANDS = [
     ["ci"],
     ["diff", "report.json", "report.json"],
     ["fleet", "minnow.toml", "--store", "store"],
+    ["stories.gguf", "-o", "other"],
+    ["llm", "run", "stories", "-p", "Once upon a time", "--max-tokens", "8"],
 ]
 
 
