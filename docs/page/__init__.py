@@ -1,0 +1,1 @@
+"""The generated pages, by what they describe: each function returns Markdown."""
