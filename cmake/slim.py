@@ -25,7 +25,7 @@ from minnow.schema.mnn import wire
 
 ROOT = Path(__file__).parents[1]
 DEPTHWISE = {f"depthwise {kernel}/{stride}" for kernel in (3, 5) for stride in (1, 2)}
-PARTS = {"packed weights", "sparse products"}  # of the engine, which no op names
+PARTS = {"packed weights", "sparse products", "growing states"}  # of the engine, which no op names
 DYNAMIC = (1, 3, 16)  # sizes of dynamic dimensions to plan for: fusions depend on shapes
 # From one name at the margin to the next; rows are no functions.
 _FUNCTION = re.compile(r"^(?!MINNOW_)[A-Za-z].*?\b(\w+)\((?:.*\n)(?:(?![A-Za-z]).*\n)*", re.MULTILINE)
@@ -107,6 +107,8 @@ def rows_of(path: Path) -> Iterator[str]:
         if op in ("LpPool", "GlobalLpPool"):
             yield f"mnn.{op}"
     session = minnow.load(path)
+    if any(not isinstance(d, int) for state in session.state_infos for d in state.shape or ()):
+        yield "growing states"
     is_dynamic = any(not isinstance(d, int) for info in session.inputs for d in info.shape or ("?",))
     for size in DYNAMIC if is_dynamic else DYNAMIC[:1]:
         try:

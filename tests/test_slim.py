@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from capi import Tensor, tensor
 from engine_oracle import model_of
+from llm.small_llama import Llama
 
 import minnow
 from minnow.runtime import _engine
@@ -78,6 +79,12 @@ def test_what_reads_small_weights_is_kept_for_models_that_have_them(
     assert set(slim.rows([pruned])) & slim.PARTS == {"sparse products"}
 
 
+def test_growing_states_are_kept_for_models_that_have_them(slim: ModuleType, tmp_path: Path) -> None:
+    cached = tmp_path / "cached.mnn"
+    cached.write_bytes(encode(Llama.random().model()))
+    assert set(slim.rows([cached])) & slim.PARTS == {"growing states"}
+
+
 def test_lists_of_several_models_are_joined(slim: ModuleType, digits: Path, tmp_path: Path) -> None:
     tangent = tmp_path / "tangent.mnn"
     tangent.write_bytes(one_op("Tan"))
@@ -123,6 +130,8 @@ def test_a_slim_library_runs_its_model_and_refuses_another(digits: Path) -> None
     assert library.minnow_run(session, c.byref(given), 1, results, 1) == 0, library.minnow_last_error()
     (want,) = full.run({full.inputs[0].name: x}).values()
     assert c.string_at(results[0].data, want.nbytes) == want.tobytes()
+    assert library.minnow_resize_states(session, b"cache_blocks", c.c_int64(1)) == 3
+    assert b"has no growing states" in library.minnow_last_error()
     library.minnow_free_session(session)
     library.minnow_free_model(model)
 

@@ -1,11 +1,28 @@
 // The C API: states of sessions, preparation, and results in the caller's memory.
 #include <cstring>
 
+#include "kernels/core/registrar.h"
 #include "runtime/src/api/caller_sink.h"
 #include "runtime/src/api/handles.h"
 
 namespace minnow {
 namespace {
+
+constexpr bool kStatesGrow = is_kept("growing states");
+
+// A change of states whose dimensions are dynamic. Most slim builds are for models without them.
+template <typename Function>
+minnow_code change_growing(minnow_session* session, Function change) {
+  if constexpr (kStatesGrow) {
+    return answer([&]() -> Status {
+      std::unique_lock<std::mutex> lock;
+      MINNOW_RETURN_IF_ERROR(hold(session, &lock));
+      return change();
+    });
+  } else {
+    return answer([] { return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no growing states"); });
+  }
+}
 
 std::vector<TensorInfo> state_infos(const Session& session) {
   std::vector<TensorInfo> infos;
@@ -215,27 +232,21 @@ minnow_code minnow_set_states(minnow_session* session, const minnow_tensor* stat
 }
 
 minnow_code minnow_resize_states(minnow_session* session, const char* dimension, int64_t size) {
-  return answer([&]() -> Status {
-    std::unique_lock<std::mutex> lock;
-    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
+  return minnow::change_growing(session, [&]() -> Status {
     if (dimension == nullptr) return null_argument("dimension");
     return session->session->resize_states(dimension, size);
   });
 }
 
 minnow_code minnow_copy_in_states(minnow_session* session, const char* dimension, int64_t from, int64_t to) {
-  return answer([&]() -> Status {
-    std::unique_lock<std::mutex> lock;
-    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
+  return minnow::change_growing(session, [&]() -> Status {
     if (dimension == nullptr) return null_argument("dimension");
     return session->session->copy_in_states(dimension, from, to);
   });
 }
 
 minnow_code minnow_retype_states(minnow_session* session, const minnow_tensor* states, size_t num_states) {
-  return answer([&]() -> Status {
-    std::unique_lock<std::mutex> lock;
-    MINNOW_RETURN_IF_ERROR(minnow::hold(session, &lock));
+  return minnow::change_growing(session, [&]() -> Status {
     if (states == nullptr && num_states > 0) return null_argument("states");
     const std::vector<minnow::TensorInfo> infos = minnow::state_infos(*session->session);
     for (size_t k = 0; k < num_states; ++k) {
