@@ -14,13 +14,9 @@ from minnow.workflow.result import STATUSES, Results
 def openmetrics(results: Results) -> str:
     """A gauge for each metric, with the model and the variant as labels, and one for the status of each cell."""
     lines: list[str] = []
-    labels = _labels(results)
+    labelled = list(zip(_labels(results), results.cells, strict=True))
     for metric in METRICS.values():
-        samples = [
-            (label, cell.metrics[metric.name])
-            for label, cell in zip(labels, results.cells, strict=True)
-            if metric.name in cell.metrics
-        ]
+        samples = [(label, cell.metrics[metric.name]) for label, cell in labelled if metric.name in cell.metrics]
         if samples:
             unit = {"bytes": "_bytes", "s": "_seconds", "": ""}[metric.unit]
             name = f"minnow_{metric.name}"
@@ -31,9 +27,7 @@ def openmetrics(results: Results) -> str:
         "# TYPE minnow_status gauge",
         f"# HELP minnow_status {', '.join(f'{i}: {s}' for i, s in enumerate(STATUSES))}",
     ]
-    lines += [
-        f"minnow_status{label} {STATUSES.index(cell.status)}" for label, cell in zip(labels, results.cells, strict=True)
-    ]
+    lines += [f"minnow_status{label} {STATUSES.index(cell.status)}" for label, cell in labelled]
     return "\n".join([*lines, "# EOF", ""])
 
 
