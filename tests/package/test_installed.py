@@ -79,7 +79,6 @@ COMMANDS = [
     ["ci"],
     ["diff", "report.json", "report.json"],
     ["fleet", "minnow.toml", "--store", "store"],
-    ["stories.gguf", "-o", "other"],
     ["llm", "run", "stories", "-p", "Once upon a time", "--max-tokens", "8"],
 ]
 
