@@ -25,6 +25,7 @@ Array = npt.NDArray[Any]
 
 BLOCK = 32
 """Tokens of a block of the cache."""
+_LEAST_NORM = np.float32(1e-12)
 
 
 class Weights:
@@ -210,11 +211,22 @@ class Step:
         made: Value = self.b.LayerNorm(x, factors, bias, epsilon=epsilon)
         return made
 
+    def normalized(self, y: Value) -> Value:
+        """Vectors of length 1, where the checkpoint is for such; else as they are."""
+        if not self.checkpoint.normalize:
+            return y
+        norm = self.b.Sqrt(self.b.ReduceSum(self.b.Mul(y, y), axes=(1,), keepdims=True))
+        made: Value = self.b.Div(y, self.b.Max(norm, _LEAST_NORM))
+        return made
+
     def activation(self, x: Value, default: str = "silu") -> Value:
         """The function between the two products of a layer."""
         name = self.settings.text("hidden_activation", "hidden_act", "activation_function", default=default)
+        if name == "quick_gelu":
+            made: Value = self.b.Mul(x, self.b.Sigmoid(self.b.Mul(x, np.float32(1.702))))
+            return made
         if name not in ACTIVATIONS:
-            hint = f"known are {', '.join(ACTIVATIONS)}"
+            hint = f"known are {', '.join(ACTIVATIONS)}, quick_gelu"
             raise UnsupportedError(
                 f"the activation '{name[:40]}' is not supported", where=self.settings.where, hint=hint
             )

@@ -40,9 +40,12 @@ def test_logits_are_those_of_transformers(family: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(got, np.stack([want_c[2 + i], want_a[9 + i]]), atol=CLOSE, rtol=0)
 
 
-@pytest.mark.parametrize(("kind", "task"), [("Bert", "Model"), ("XLMRoberta", "ForSequenceClassification")])
+@pytest.mark.parametrize(
+    ("kind", "task"),
+    [("Bert", "Model"), ("CLIPText", "ModelWithProjection"), ("XLMRoberta", "ForSequenceClassification")],
+)
 def test_encoders(kind: str, task: str, tmp_path: Path) -> None:
-    more = {"num_labels": 1} if task != "Model" else {}
+    more = {"num_labels": 1} if kind == "XLMRoberta" else {}
     model = encoder(kind, task, pad_token_id=0 if kind == "Bert" else 1, **more)
     convert(saved(model, tmp_path / "source"), output=tmp_path / "made")
     made = LanguageModel.load(tmp_path / "made", threads=1)
@@ -52,6 +55,8 @@ def test_encoders(kind: str, task: str, tmp_path: Path) -> None:
         out = quiet(lambda t=text: model(torch.tensor([t])))
         if task == "Model":
             np.testing.assert_allclose(made.embed(texts)[i], out.last_hidden_state[0].mean(0), atol=1e-5, rtol=0)
+        elif kind == "CLIPText":
+            np.testing.assert_allclose(made.embed(texts)[i], out.text_embeds[0], atol=1e-5, rtol=0)
         else:
             pairs = [(t, [0] * len(t)) for t in texts]
             np.testing.assert_allclose(made.score(pairs)[i], out.logits[0, 0], atol=1e-5, rtol=0)

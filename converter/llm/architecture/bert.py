@@ -9,7 +9,6 @@ from minnow.converter.llm.step import Step
 from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import DType, Value
 
-_LEAST_NORM = np.float32(1e-12)
 _HARMLESS = (
     *("position_ids", "token_type_ids", "pooler.dense.weight", "pooler.dense.bias"),
     *("lm_head.dense.weight", "lm_head.dense.bias", "lm_head.layer_norm.weight", "lm_head.layer_norm.bias"),
@@ -103,10 +102,7 @@ def _pooled(s: Step, x: Value, mask: Value) -> Value:
         weight = b.Unsqueeze(b.Cast(mask, to=DType.F32), axes=(2,))
         count = b.Max(b.ReduceSum(weight, axes=(1,), keepdims=False), np.float32(1e-9))
         y = b.Div(b.ReduceSum(b.Mul(x, weight), axes=(1,), keepdims=False), count)
-    if s.checkpoint.normalize:
-        norm = b.Sqrt(b.ReduceSum(b.Mul(y, y), axes=(1,), keepdims=True))
-        y = b.Div(y, b.Max(norm, _LEAST_NORM))
-    return y
+    return s.normalized(y)
 
 
 def _scores(s: Step, x: Value, prefix: str) -> Value:

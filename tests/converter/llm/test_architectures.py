@@ -117,6 +117,26 @@ def test_embeddings_are_those_of_transformers(kind: str, pooling: str, tmp_path:
         np.testing.assert_allclose(got, want / norm, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("task", ["Model", "ModelWithProjection"])
+@pytest.mark.parametrize("end", [2, 90])
+def test_texts_of_clip(task: str, end: int, tmp_path: Path) -> None:
+    """The end is the largest token in old settings, where `eos_token_id` is 2; else the first that is it."""
+    model = encoder("CLIPText", task, eos_token_id=end, projection_dim=20)
+    tokens, mask = _texts()
+    tokens[:, 1:] = tokens[:, 1:].clamp(max=89)
+    tokens[0, 8], tokens[0, 10], tokens[1, 6], tokens[2, 2] = 90, 90, 90, 90
+    tokens[mask == 0] = 0
+    tokens[:, 0] = 89
+    out = quiet(lambda: model(tokens, attention_mask=mask))
+    want = (out.pooler_output if task == "Model" else out.text_embeds).numpy()
+    checkpoint = open_checkpoint(saved(model, tmp_path))
+    for normalize in (False, True):
+        checkpoint.normalize = normalize
+        got = _encoded(build(checkpoint), tokens, mask)
+        norm = np.linalg.norm(want, axis=1, keepdims=True) if normalize else 1
+        np.testing.assert_allclose(got, want / norm, atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize(("kind", "labels"), [("Bert", 1), ("XLMRoberta", 1), ("Roberta", 3)])
 def test_scores_are_those_of_transformers(kind: str, labels: int, tmp_path: Path) -> None:
     padding = 0 if kind == "Bert" else 1
