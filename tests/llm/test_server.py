@@ -257,6 +257,12 @@ WRONG = [
     ("/v1/completions", {"prompt": ["a"] * 65}, 400, "invalid_value"),
     ("/v1/completions", {"prompt": "a", "suffix": "b"}, 400, "unsupported"),
     ("/v1/embeddings", {"input": "a"}, 400, "invalid_value"),
+    ("/v1/rerank", {"query": "a", "documents": ["b"]}, 400, "invalid_value"),
+    ("/v1/rerank", {"documents": ["b"]}, 400, "invalid_value"),
+    ("/v1/rerank", {"query": "a", "documents": []}, 400, "invalid_value"),
+    ("/v1/rerank", {"query": "a", "documents": "b"}, 400, "invalid_value"),
+    ("/v1/rerank", {"query": "a", "documents": [{"title": "b"}]}, 400, "invalid_value"),
+    ("/v1/rerank", {"query": "a", "documents": ["b"], "top_n": 0}, 400, "invalid_value"),
     ("/v1/nothing", {}, 404, "not_found"),
     ("/health", {}, 405, "not_found"),
 ]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def command(folder: str, options: ServeCommand) -> None:
     """Serve a language model to OpenAI's clients, until Ctrl-C.
 
-    The paths are /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models, /health and /metrics. It needs the
-    extra minnow[serve].
+    The paths are /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/rerank, /v1/models, /health and /metrics.
+    It needs the extra minnow[serve].
     """
     from dataclasses import replace
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Awaitable[Response]]
 
 _TEXTS = 2048
-"""Texts of one request for embeddings."""
+"""Texts of one request for embeddings, or for ranking."""
 
 
 class Server:
@@ -58,6 +58,7 @@ class Server:
             "/v1/chat/completions": ("POST", lambda request: self._answer(request, chat=True)),
             "/v1/completions": ("POST", lambda request: self._answer(request, chat=False)),
             "/v1/embeddings": ("POST", self._embeddings),
+            "/v1/rerank": ("POST", self._rerank),
             "/v1/models": ("GET", self._models),
             "/v1/models/{name:path}": ("GET", self._model),
             "/health": ("GET", self._health),
@@ -198,6 +199,25 @@ class Server:
         ]
         counts = {"prompt_tokens": tokens, "total_tokens": tokens}
         return _json({"object": "list", "data": data, "model": self._name, "usage": counts})
+
+    async def _rerank(self, request: Request) -> Response:
+        body = parsed(await body_of(request, self._options.max_body))
+        check_model(body, self._name)
+        query, texts = body.text("query"), body.documents("documents", _TEXTS)
+        if not query or not texts:
+            name = "documents" if query else "query"
+            raise invalid(f"'{name}' has no text", name)
+        most = body.whole("top_n", 1, 2**31) or len(texts)
+        with_texts = body.flag("return_documents")
+        scores = await asyncio.to_thread(self._llm.rerank, query, texts)
+        tokens = await asyncio.to_thread(lambda: sum(len(self._llm.tokenizer.encode(query, text)) for text in texts))
+        order = sorted(range(len(texts)), key=lambda i: -scores[i])[:most]
+        results = [
+            {"index": i, "relevance_score": scores[i], **({"document": {"text": texts[i]}} if with_texts else {})}
+            for i in order
+        ]
+        counts = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return _json({"model": self._name, "results": results, "usage": counts})
 
     async def _models(self, request: Request) -> Response:
         return _json({"object": "list", "data": [self._card()]})

@@ -118,6 +118,13 @@ class Body:
             raise invalid(f"'{name}' has {len(value)} texts, and {most} are allowed", name)
         return value
 
+    def documents(self, name: str, most: int) -> list[str]:
+        """A field that is a list of texts, or of objects with a `text`."""
+        value = self._fields.get(name, [])
+        if not isinstance(value, list):
+            raise invalid(f"'{name}' is no list of texts", name)
+        return Body({name: [one.get("text") if isinstance(one, dict) else one for one in value]}).texts(name, most)
+
     def table(self, name: str) -> Mapping[str, Any] | None:
         """A field that is an object."""
         value = self._fields.get(name)
