@@ -17,6 +17,7 @@ from minnow.schema.notice import Notice
 
 if TYPE_CHECKING:
     from minnow.converter.llm.checkpoint import Checkpoint
+    from minnow.optimizer.effect import Effect
     from minnow.options.convert import ConvertOptions
     from minnow.quantize import Compression
     from minnow.schema.ir import Model
@@ -61,7 +62,9 @@ def convert_checkpoint(source: Path, options: ConvertOptions) -> Report:
             model = build(checkpoint)
         before = effect_of(model.graph)
         summary, log = optimized(model, source, options, step, Lineage())
-        written, model = _write(checkpoint, model, folder, options.compression, step, options.biz_code, options.verify)
+        written, model, after = _write(
+            checkpoint, model, folder, options.compression, step, options.biz_code, options.verify
+        )
     report = Report(
         source=str(source),
         output=str(folder),
@@ -71,7 +74,7 @@ def convert_checkpoint(source: Path, options: ConvertOptions) -> Report:
         nodes_before=summary.before,
         nodes_after=summary.after,
         before=before,
-        after=effect_of(model.graph),
+        after=after,
         seconds=step.seconds,
         notices=list(model.notices),
         statistics=summary.statistics,
@@ -124,11 +127,12 @@ def _write(
     step: Clock,
     biz_code: str,
     verify: bool,
-) -> tuple[int, Model]:
+) -> tuple[int, Model, Effect]:
     """Writes the folder of a model whose graph is optimized. Either all files are there or none.
 
     Returns:
-        The bytes, and the model as it was written.
+        The bytes, the model as it was written, and what its graph costs: packed products are convolutions in the file,
+        and products again when it is loaded.
 
     Raises:
         UnsupportedError: there is nothing to quantize, or the tokenizer is of a kind that is not known.
@@ -136,6 +140,7 @@ def _write(
         VerifyError: the engine gives other results than the reference implementation does of the checkpoint.
     """
     from minnow.llm.proof import compare
+    from minnow.optimizer.effect import effect_of
     from minnow.optimizer.quantize.pack import place_packed
     from minnow.schema.mnn import save
     from minnow.schema.mnn.side_file import SUFFIX, side_path
@@ -144,6 +149,7 @@ def _write(
     if compression is not None:
         with step("quantize"):
             model = _compressed(model, compression)
+    after = effect_of(model.graph)
     with step("pack"):
         place_packed(model.graph)
     with step("tokenizer"):
@@ -170,7 +176,7 @@ def _write(
         if new and not any(folder.iterdir()):
             folder.rmdir()
         raise
-    return size, model
+    return size, model, after
 
 
 def _compressed(model: Model, compression: Compression) -> Model:
