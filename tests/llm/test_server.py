@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import openai
@@ -335,6 +337,36 @@ def test_an_answer_ends_when_its_client_goes(stream: bool) -> None:
         while llm.batch.running and time.monotonic() < end:
             time.sleep(0.01)
         assert llm.batch.running == 0
+
+
+@pytest.mark.slow
+def test_slow_headers_end_a_connection_and_slow_answers_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minnow.llm.server.connection.SLOWEST_HEADERS", 5.0)
+    llm = fake_llm()
+    llm.model.gate = threading.Event()
+    with served(llm) as url, ThreadPoolExecutor() as pool:
+        answer = pool.submit(http.post, url + CHAT, json={"messages": say("a"), "temperature": 0}, timeout=60)
+        end = time.monotonic() + 30
+        while not llm.batch.running + llm.batch.waiting and time.monotonic() < end:
+            time.sleep(0.005)
+        host, _, port = url.removeprefix("http://").rpartition(":")
+        parts = (
+            b"",
+            b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+            b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        )
+        silent, begun, kept = connections = [socket.create_connection((host, int(port)), timeout=60) for _ in parts]
+        for connection, part in zip(connections, parts, strict=True):
+            connection.sendall(part)
+        text = b""
+        while not text.endswith(b'{"status":"ok"}'):
+            text += kept.recv(1000) or pytest.fail(text.decode())
+        kept.sendall(b"GET /he")  # its second request
+        assert [connection.recv(100) for connection in (silent, begun, kept)] == [b"", b"", b""]
+        for connection in connections:
+            connection.close()
+        llm.model.gate.set()
+        assert answer.result().json()["choices"][0]["message"]["content"] == "a"
 
 
 def test_answers_together_are_those_alone(llm: LLM, url: str) -> None:
