@@ -337,3 +337,19 @@ def test_images_of_doubles_are_sampled_as_doubles(name: str) -> None:
         (want,) = get(name).evaluate(operands, attrs)
         np.testing.assert_allclose(got, want, rtol=0, atol=1e-13 * max(1.0, np.abs(want).max(initial=0)))
         assert got.size == 0 or not got.any() or (got.astype(np.float32) != got).any()
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25, -2.0, 3.0])
+def test_middles_between_integers_are_quantized_to_even(scale):
+    x = (np.arange(-701, 702, dtype=np.float32) / 2) * np.float32(scale)
+    (got,) = run("QuantizeLinear", [x, np.float32(scale), np.uint8(7)], to=DType.U8)
+    expected = [min(max(round(n / 2) + 7, 0), 255) for n in range(-701, 702)]
+    assert got.tolist() == expected
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 17, 67, 1031])
+def test_sums_of_32_bits_wrap(n):
+    x = np.array([[2**31 - 1 - i for i in range(n)], [-(2**31) + i for i in range(n)]], np.int32).reshape(2, n)
+    (got,) = run("ReduceSum", [x], axes=(1,), keepdims=False)
+    expected = [sum(row) for row in x.tolist()]
+    assert got.tolist() == [(s + 2**31) % 2**32 - 2**31 for s in expected]

@@ -150,6 +150,25 @@ void AccumulateMin(const void* in, int64_t rows, int64_t stride, int64_t columns
   Accumulate<MinSteps>(in, rows, stride, columns, acc);
 }
 
+// Adds n neighboring integers of 32 bits, which need not become a block of 64-bit ones first.
+void AccumulateInts(const int32_t* x, int64_t n, int64_t* total) {
+  const hn::ScalableTag<int64_t> d;
+  const hn::Rebind<int32_t, decltype(d)> narrow;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto a = hn::Zero(d), b = a;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    a = hn::Add(a, hn::PromoteTo(d, hn::LoadU(narrow, x + i)));
+    b = hn::Add(b, hn::PromoteTo(d, hn::LoadU(narrow, x + i + lanes)));
+  }
+  int64_t sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b)));
+  for (; i < n; ++i) {
+    keep_scalar();
+    sum += x[i];
+  }
+  *total += sum;
+}
+
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -170,6 +189,7 @@ HWY_EXPORT(AccumulateAbs);
 HWY_EXPORT(AccumulateSquare);
 HWY_EXPORT(AccumulateMax);
 HWY_EXPORT(AccumulateMin);
+HWY_EXPORT(AccumulateInts);
 
 // ---- what the other types do
 
@@ -444,6 +464,9 @@ class Reduce final : public Kernel {
     if (compute_dtype(compute_) == in_) return function_(in, row_.size, row_.stride, columns, acc);
     Block block;
     if (columns == 1 && row_.stride == 1) {
+      if (in_ == DType::kI32 && function_ == &minnow::accumulate<int64_t, int64_t, AddStep>)
+        return HWY_DYNAMIC_DISPATCH(AccumulateInts)(static_cast<const int32_t*>(in), row_.size,
+                                                    static_cast<int64_t*>(acc));
       for (int64_t i = 0; i < row_.size; i += kBlock) {
         const int64_t n = std::min(kBlock, row_.size - i);
         convert(in_, offset(in, i, dtype_size(in_)), compute_dtype(compute_), block.bytes, n);
