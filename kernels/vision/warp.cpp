@@ -16,21 +16,32 @@ constexpr int kCoordinateBits = 10;
 constexpr int64_t kWarpedPixelsPerTask = 1 << 13;
 constexpr int64_t kFarthest = int64_t{1} << 30;
 
+// OpenCV has places of 16 bits. Those further away are at the limit, from where borders reflect other pixels.
+constexpr int64_t kFarthestPlace = std::numeric_limits<int16_t>::max();
+
 // The places of a row of the result in the source: whole pixels and the index of the fraction.
 struct Places {
   std::vector<int32_t> x, y;
   std::vector<uint16_t> fraction;
+  int64_t farthest;
 
-  explicit Places(int64_t n) : x(static_cast<size_t>(n)), y(static_cast<size_t>(n)), fraction(static_cast<size_t>(n)) {}
+  // Pictures that OpenCV does not take, as they are too large, have places of 32 bits.
+  Places(int64_t n, const Picture& src)
+      : x(static_cast<size_t>(n)),
+        y(static_cast<size_t>(n)),
+        fraction(static_cast<size_t>(n)),
+        farthest(std::max(src.width, src.height) <= kFarthestPlace ? kFarthestPlace
+                                                                   : std::numeric_limits<int32_t>::max()) {}
+  int32_t limited(int64_t whole) const { return static_cast<int32_t>(std::clamp(whole, -farthest - 1, farthest)); }
   void set(int64_t i, int64_t fixed_x, int64_t fixed_y) {
-    x[static_cast<size_t>(i)] = static_cast<int32_t>(fixed_x >> kFractionBits);
-    y[static_cast<size_t>(i)] = static_cast<int32_t>(fixed_y >> kFractionBits);
+    x[static_cast<size_t>(i)] = limited(fixed_x >> kFractionBits);
+    y[static_cast<size_t>(i)] = limited(fixed_y >> kFractionBits);
     fraction[static_cast<size_t>(i)] =
         static_cast<uint16_t>((fixed_y & (kFractions - 1)) * kFractions + (fixed_x & (kFractions - 1)));
   }
   void set_whole(int64_t i, int64_t whole_x, int64_t whole_y) {
-    x[static_cast<size_t>(i)] = static_cast<int32_t>(whole_x);
-    y[static_cast<size_t>(i)] = static_cast<int32_t>(whole_y);
+    x[static_cast<size_t>(i)] = limited(whole_x);
+    y[static_cast<size_t>(i)] = limited(whole_y);
   }
 };
 
@@ -216,7 +227,7 @@ Status warp_typed(const Picture& src, const Picture& dst, const WarpSettings& se
   const int64_t grain = std::max<int64_t>(1, kWarpedPixelsPerTask / std::max<int64_t>(1, dst.width));
   return over_rows(pool, dst.height, grain, [&](int64_t begin, int64_t end) {
     const Sampler<T> sampler(src, settings);
-    Places places(dst.width);
+    Places places(dst.width, src);
     std::vector<T> row(finish == nullptr ? 0 : static_cast<size_t>(dst.width * src.channels));
     std::vector<uint8_t> scratch(finish == nullptr ? 0 : static_cast<size_t>(dst.width * 4));
     for (int64_t y = begin; y < end; ++y) {
@@ -265,7 +276,7 @@ Status warp_affine(const Picture& src, const Picture& dst, const double* m, cons
   return warp(src, dst, settings, finish, pool, [&](int64_t y, Places* places) {
     const int64_t x0 = fixed((m[1] * static_cast<double>(y) + m[2]) * kUnit) + half;
     const int64_t y0 = fixed((m[4] * static_cast<double>(y) + m[5]) * kUnit) + half;
-    if (!nearest && std::max(std::abs(x0), std::abs(y0)) + farthest <= std::numeric_limits<int32_t>::max())
+    if (!nearest && std::max(std::abs(x0), std::abs(y0)) + farthest <= kFarthestPlace << kCoordinateBits)
       return affine_places(dx.data(), dy.data(), static_cast<int32_t>(x0), static_cast<int32_t>(y0), dst.width,
                            places->x.data(), places->y.data(), places->fraction.data());
     for (int64_t i = 0; i < dst.width; ++i) {

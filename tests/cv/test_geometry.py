@@ -56,6 +56,21 @@ def test_warps(how: int, border: int, rng: np.random.Generator) -> None:
     assert compared == 36
 
 
+@pytest.mark.parametrize("border", [cv.BORDER_REFLECT, cv.BORDER_REFLECT_101, cv.BORDER_REPLICATE, cv.BORDER_CONSTANT])
+@pytest.mark.parametrize("how", [cv.INTER_NEAREST, cv.INTER_LINEAR, cv.INTER_CUBIC])
+def test_warps_of_places_far_away(how: int, border: int, rng: np.random.Generator) -> None:
+    """Beyond 16 bits, near the horizon, OpenCV takes the place at their limit."""
+    for channels in CHANNELS:
+        image = picture(rng, "uint8", channels)
+        outside = {"borderMode": border, "flags": how | cv.WARP_INVERSE_MAP}
+        perspective = np.array([[1, 0.2, -3], [0.1, 1, 2], [rng.uniform(-0.03, -0.02), 1e-4, 1]])
+        assert compare(rng, "warpPerspective", image, perspective, (61, 67), levels=0, **outside)
+        affine = np.array([[rng.uniform(1500, 2500), 7.3, -5], [3.1, -rng.uniform(1500, 2500), 9]])
+        assert compare(rng, "warpAffine", image, affine, (61, 67), levels=0, **outside)
+        x, y = rng.uniform(-1e5, 1e5, (2, 19, 23)).astype(np.float32)
+        assert compare(rng, "remap", image, x, y, how, borderMode=border, levels=0)
+
+
 def test_maps(rng: np.random.Generator) -> None:
     x, y = rng.uniform(-6, 80, (2, 19, 23)).astype(np.float32)
     for nearest in (False, True):
