@@ -21,11 +21,14 @@ enum class LayoutRule : uint8_t {
                  // (rank >= 2 and equal shape, or [1,C,1,1...] with equal rank), else plain
   kConcat,       // packed if all inputs are packed, axis is 1 (or -rank+1) and every C but the last is a multiple of
                  // the channels of a block, or axis is 0 or >= 2; else plain
-  // For tensors of bytes with channels last:
+  // For tensors of bytes with channels last, and convolutions of rounded images:
   kLast,        // in[0] and out[0], other inputs plain
   kMakesLast,   // out[0]; all inputs plain (the first convolution)
   kFollowLast,  // in[0] either, out[0] and another term (plan/layout.h) the same, other inputs plain
 };
+
+// The attribute of a node whose images may be rounded to bf16 between it and others.
+constexpr const char* kHalfImage = "half_image";
 
 // The layout that a rule is about, where it is not the plain one.
 inline Layout layout_by(LayoutRule rule) { return rule < LayoutRule::kLast ? Layout::kPacked : Layout::kLast; }
@@ -51,7 +54,10 @@ struct KernelRow {
   Pieces pieces = Pieces::kNone;
   SupportsFunction supports = nullptr;  // null: all
 
-  LayoutRule layout_of(const std::vector<const TensorType*>& inputs) const {
+  LayoutFunction layout_half = nullptr;  // likewise, for nodes with kHalfImage
+
+  LayoutRule layout_of(const std::vector<const TensorType*>& inputs, const Attrs& attrs) const {
+    if (layout_half != nullptr && attrs.b(kHalfImage)) return layout_half(inputs);
     return layout_for == nullptr ? layout : layout_for(inputs);
   }
 };

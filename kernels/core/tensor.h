@@ -61,7 +61,8 @@ class Shape {
 // kPlain: row-major, the shape as it stands. kPacked: the logical shape is [N, C, spatial...], the memory is
 // [N, ceil(C / b), spatial..., b]; b, the channels of a block, is the backend's. The lanes beyond C hold unspecified
 // values: kernels may compute on them but must never let them reach a valid lane. kLast: of bytes on the CPU, the
-// memory is [N, spatial..., C], C rounded up (machine/packed_layout.h), with the same freedom for the bytes beyond C.
+// memory is [N, spatial..., C], C rounded up (machine/packed_layout.h), with the same freedom for the bytes beyond C;
+// of f32 the same with numbers of bf16.
 enum class Layout : uint8_t { kPlain, kPacked, kLast };
 
 struct TensorType {

@@ -9,8 +9,8 @@ KernelTable& cpu_kernels() {
 }
 
 CpuKernelRegistrar::CpuKernelRegistrar(const char* op, CreateFunction create, LayoutRule layout, bool in_place,
-                                       LayoutFunction layout_for, Pieces pieces) {
-  cpu_kernels().add(op, {create, layout, layout_for, in_place, pieces});
+                                       LayoutFunction layout_for, Pieces pieces, LayoutFunction layout_half) {
+  cpu_kernels().add(op, {create, layout, layout_for, in_place, pieces, nullptr, layout_half});
 }
 
 }  // namespace minnow

@@ -12,7 +12,8 @@ KernelTable& cpu_kernels();
 // Arguments, and no data, as for OpRegistrar.
 struct CpuKernelRegistrar {
   CpuKernelRegistrar(const char* op, CreateFunction create, LayoutRule layout = LayoutRule::kPlain,
-                     bool in_place = false, LayoutFunction layout_for = nullptr, Pieces pieces = Pieces::kNone);
+                     bool in_place = false, LayoutFunction layout_for = nullptr, Pieces pieces = Pieces::kNone,
+                     LayoutFunction layout_half = nullptr);
 };
 
 #define MINNOW_KERNEL(...) MINNOW_REGISTER(::minnow::CpuKernelRegistrar, MINNOW_UNIQUE(kernel_registrar_), __VA_ARGS__)

@@ -132,6 +132,67 @@ def convolutions_of_tiles(threads: int, precision: int) -> list[str]:
     return wrong
 
 
+def images_of_tiles(threads: int) -> list[str]:
+    """Images that convolutions leave to each other in bfloat16: results differ by their last rounding alone."""
+    rng = np.random.default_rng(12)
+    wrong = []
+    for case in CONVOLUTIONS:
+        n, channels, height, width, outputs, kernel, stride, padding, dilation = case
+        x, w = normal(rng, n, channels, height, width), normal(rng, outputs, channels, kernel, kernel) / kernel
+        b = normal(rng, outputs)
+        attrs = {"strides": [stride] * 2, "pads": [padding] * 4, "dilations": [dilation] * 2, "group": 1}
+        exact = get("Conv").evaluate([rounded(x), rounded(w), b], attrs)[0]
+        residual = rounded(normal(rng, *exact.shape))
+        sums = exact + residual
+        half = {**attrs, "half_image": True}
+        for activation, values, constants, want in (
+            ("", [x, w], True, exact - b[:, None, None]),
+            ("relu", [x, w, b], False, np.maximum(exact, 0)),
+            ("relu", [x, w, b, residual], True, np.maximum(sums, 0)),
+            ("silu", [x, w, b, residual], True, sums / (1 + np.exp(-sums))),
+        ):
+            call = ("Conv", {**half, "activation": activation}, values, 1, threads, True, constants, LOW)
+            got = _engine.run_op(*call)[0]
+            room = np.abs(want) / 255 + ROOM[LOW] * max(1, np.abs(want).max(initial=0))
+            if got.shape != want.shape or not (np.abs(got - want) <= room).all():
+                wrong.append(f"image {case} {activation}: {error(got, want):.2g}")
+            if not np.array_equal(got, rounded(got)):
+                wrong.append(f"image {case} {activation} is not of bfloat16")
+        if x.size:
+            x[-1, -1, -1, -1] = np.nan
+            got = _engine.run_op("Conv", half, [x, w, b], 1, threads, True, True, LOW)[0]
+            if not np.array_equal(np.isnan(got), np.isnan(get("Conv").evaluate([x, w, b], attrs)[0])):
+                wrong.append(f"image {case}: NaN does not stay where it belongs")
+    return wrong
+
+
+def network_of_images(folder: Path, threads: int) -> list[str]:
+    """Convolutions one after the other, with a sum, strides, and an image that something else reads as well."""
+    s = Spelling()
+    rng = np.random.default_rng(13)
+
+    def conv(x: str, channels: int, outputs: int, kernel: int, **attrs: object) -> str:
+        w = normal(rng, outputs, channels, kernel, kernel) * np.float32(1.5 / kernel)
+        return s.Conv(x, s.constant(w), s.constant(normal(rng, outputs)), kernel_shape=[kernel] * 2, **attrs)
+
+    first = s.Relu(conv(s.input(2, 19, 23, 17), 19, 40, 3, pads=[1] * 4))
+    inner = s.Relu(conv(first, 40, 66, 1))
+    y = s.Relu(s.Add(conv(inner, 66, 40, 3, pads=[1] * 4), first))
+    y = s.Relu(conv(y, 40, 70, 3, strides=[2, 2], pads=[1] * 4))
+    y = s.Relu(conv(y, 70, 33, 1, strides=[2, 2]))
+    y = conv(y, 33, 48, 3, dilations=[2, 2], pads=[2] * 4)
+    (folder / "i.onnx").write_bytes(s.model(s.Add(s.ReduceMean(y), s.ReduceMax(first))))
+    minnow.convert(folder / "i.onnx", output=folder / "i.mnn", verify=False)
+    session = minnow.load(folder / "i.mnn", threads=threads, precision="low")
+    got = next(iter(session.run(s.inputs).values()))
+    want = next(iter(minnow.load(folder / "i.mnn", precision="high").run(s.inputs).values()))
+    schemes = [row["scheme"] for row in session.profile(s.inputs, 1)]
+    wrong = [] if error(got, want) <= LEVELS["low"] else [f"network of images: {error(got, want):.2g}"]
+    if sum("_last_" in scheme for scheme in schemes) != 6 or schemes.count("pack") != 1:
+        wrong.append(f"network of images: {schemes}")
+    return wrong
+
+
 def attention_of_tiles(folder: Path, threads: int) -> list[str]:
     """Rows that do not fill their blocks, keys that do not fill their tiles, heads of a batch in turn."""
     wrong = []
@@ -353,9 +414,10 @@ if __name__ == "__main__":
         scheme = many.profile({"x": np.zeros((40, 90), np.float32)}, 1)[0]["scheme"]
         if scheme != "gemm_packed":
             lines += attention_of_tiles(Path(folder), 1) + attention_of_tiles(Path(folder), 2)
+            lines += network_of_images(Path(folder), 1) + network_of_images(Path(folder), 2)
     if scheme != "gemm_packed":
         for n, level in itertools.product((1, 3), (LOW, NORMAL)):
             lines += products_of_tiles(n, level, int(sys.argv[1])) + convolutions_of_tiles(n, level)
-        lines += specials_of_tiles()
+        lines += specials_of_tiles() + images_of_tiles(1) + images_of_tiles(3)
     sys.stdout.write("\n".join([f"{_engine.isa()} {scheme}", *lines, ""]))
     sys.exit(bool(lines))

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "kernels/cpu/conv/bf16_last.h"
 #include "kernels/cpu/conv/half_operands.h"
 #include "kernels/cpu/gemm/quantized.h"
 #include "kernels/cpu/norm/scale.h"
@@ -340,7 +341,12 @@ LayoutRule layout_conv(const std::vector<const TensorType*>& inputs) {
   return few ? LayoutRule::kPacks : LayoutRule::kPacked;
 }
 
+LayoutRule layout_half_conv(const std::vector<const TensorType*>& inputs) {
+  return takes_half_images(inputs) ? LayoutRule::kLast : layout_conv(inputs);
+}
+
 std::unique_ptr<Kernel> create_float_conv(const NodeContext& node) {
+  if (kHasLast && node.out[0]->layout == Layout::kLast) return create_conv_half();
   if (!is_packed(node.in)) return make_conv_plain(node);
   return std::make_unique<ConvPacked>();
 }
@@ -348,7 +354,8 @@ std::unique_ptr<Kernel> create_float_conv(const NodeContext& node) {
 std::unique_ptr<Kernel> create_conv(const NodeContext& node) { return widen_half_operands(node, create_float_conv); }
 
 MINNOW_OP("Conv", infer_conv, kNoTrait, macs_per_output);
-MINNOW_KERNEL("Conv", create_conv, LayoutRule::kPacked, /*in_place=*/false, layout_conv);
+MINNOW_KERNEL("Conv", create_conv, LayoutRule::kPacked, /*in_place=*/false, layout_conv, Pieces::kNone,
+              layout_half_conv);
 
 }  // namespace
 

@@ -178,7 +178,7 @@ void multiply_tiles(Tiles& tiles, const Bf16Tile& t) {
     const char* w = t.w + o * t.w_outer;
     for (int64_t m = 0; m < t.middle; ++m) {
       for (int64_t i = 0; i < t.inner; ++i, w += kBf16StepBytes) {
-        const char* in = t.in + o * t.in_outer + m * t.in_middle + i * t.in_inner;
+        const char* in = t.in + o * t.in_outer + m * t.in_middle + (t.offset == nullptr ? i * t.in_inner : t.offset[i]);
         add(in, w);
         if (!t.split) continue;
         add(in + t.in_left, w);
@@ -367,6 +367,38 @@ void bf16_round_blocks(const float* first, const float* second, int64_t channels
 #endif
   HWY_DYNAMIC_DISPATCH(round_blocks)(first, second, channels, pixels, to, left);
 }
+
+#if MINNOW_AVX512
+void bf16_add_to_sums(const Bf16Pixels& t) {
+  const int64_t n = t.blocks * kBf16Columns;
+  for (int p = 0; p < t.pixels; ++p) {
+    float* sums = t.sums + p * kBf16Blocks * kBf16Columns;
+    for (int64_t i = 0; i < n; ++i) {
+      if (t.bias != nullptr) sums[i] += t.bias[i];
+      if (t.residual == nullptr || t.place[p] < 0) continue;
+      const uint32_t bits = uint32_t{t.residual[t.place[p] + i]} << 16;
+      float more;
+      std::memcpy(&more, &bits, sizeof(more));
+      sums[i] += more;
+    }
+  }
+}
+
+void bf16_store_pixels(const Bf16Pixels& t) {
+  if (rounds_by_instruction()) return bf16_store_avx512(t);
+  bf16_add_to_sums(t);
+  const int64_t n = t.blocks * kBf16Columns;
+  for (int p = 0; p < t.pixels; ++p) {
+    if (t.place[p] < 0) continue;
+    float* sums = t.sums + p * kBf16Blocks * kBf16Columns;
+    // NaN stays NaN.
+    for (int64_t i = 0; i < n; ++i) sums[i] = sums[i] < t.low ? t.low : sums[i] > t.high ? t.high : sums[i];
+    uint16_t rounded[kBf16Blocks * kBf16Columns];
+    bf16_round_row(sums, n, kBf16Blocks * kBf16Columns, rounded, nullptr, 0);
+    std::memcpy(t.out + t.place[p], rounded, static_cast<size_t>(2 * n));
+  }
+}
+#endif
 
 const Bf16Unit* bf16_unit() { return kHasLowPrecision ? unit_choice().unit : nullptr; }
 

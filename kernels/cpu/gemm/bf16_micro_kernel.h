@@ -26,7 +26,8 @@ struct Bf16Tile {
   int64_t outer = 1, in_outer = 0, w_outer = 0;
   int64_t middle = 1, in_middle = 0;
   int64_t inner = 1, in_inner = 0;
-  float* sums = nullptr;  // [32][32], aligned to 64 bytes
+  const int64_t* offset = nullptr;  // of each inner step, in place of in_inner
+  float* sums = nullptr;            // [32][32], aligned to 64 bytes
   int pixels = 0, blocks = 0;
   // What will be read soon is brought closer meanwhile; may be nothing.
   const char* soon = nullptr;
@@ -67,6 +68,21 @@ struct Bf16Result {
 };
 void bf16_finish(const Bf16Result& result);
 
+// The same as rounded pixels, all channels of which follow each other: row p goes to `out` + place[p], and not at all
+// where that is -1. Whole blocks.
+struct Bf16Pixels {
+  float* sums;
+  int pixels, blocks;
+  const int64_t* place;
+  const float* bias;         // or null
+  const uint16_t* residual;  // or null; with distances as `out`
+  uint16_t* out;
+  float low, high;
+};
+void bf16_store_pixels(const Bf16Pixels& result);
+// Adds bias and residual to the sums.
+void bf16_add_to_sums(const Bf16Pixels& result);
+
 // Numbers of a row, rounded, with zeros up to `count`: a multiple of 32, each 32 of them `step` numbers after the last.
 // Where `left` is not null, it takes what is left of them.
 void bf16_round_row(const float* from, int64_t n, int64_t count, uint16_t* to, uint16_t* left, int64_t step);
@@ -74,6 +90,9 @@ void bf16_round_row(const float* from, int64_t n, int64_t count, uint16_t* to, u
 // `channels` on become 0, whatever the blocks hold there.
 void bf16_round_blocks(const float* first, const float* second, int64_t channels, int64_t pixels, uint16_t* to,
                        uint16_t* left);
+
+// bf16_store_pixels() by an instruction of avx512_bf16, as bf16_round_avx512().
+void bf16_store_avx512(const Bf16Pixels& result);
 
 // The unit of avx512_bf16, or null where this build has none.
 const Bf16Unit* bf16_avx512_unit();

@@ -27,7 +27,8 @@ MINNOW_BF16_TARGET void pixels_of(const Bf16Tile& t, const char* in, float* out)
     for (int64_t m = 0; m < t.middle; ++m) {
       for (int64_t step = 0; step < t.inner * terms; ++step) {
         const int64_t i = step / terms, term = step % terms;
-        const char* from = in + o * t.in_outer + m * t.in_middle + i * t.in_inner + (term == 1 ? t.in_left : 0);
+        const char* from = in + o * t.in_outer + m * t.in_middle + (term == 1 ? t.in_left : 0) +
+                           (t.offset == nullptr ? i * t.in_inner : t.offset[i]);
         for (int pair = 0; pair < 16; ++pair) {
           __m512i weight[NB];
 #pragma GCC unroll 2
@@ -79,6 +80,35 @@ __attribute__((target("avx512f,avx512bf16"))) void bf16_round_avx512(const float
     const __m512 low = _mm512_maskz_loadu_ps(lower, first + 16 * p);
     const __m512 high = upper == 0 ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(upper, second + 16 * p);
     _mm512_storeu_si512(to + 32 * p, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+  }
+}
+
+__attribute__((target("avx512f,avx512bf16,avx512vl"))) void bf16_store_avx512(const Bf16Pixels& t) {
+  const __m512 low = _mm512_set1_ps(t.low), high = _mm512_set1_ps(t.high);
+  const int upper = t.blocks > 1 ? 16 : 0;
+  const bool has_bias = t.bias != nullptr;
+  __m512 bias[2] = {};
+  for (int b = 0; b < 2 && has_bias; ++b) bias[b] = _mm512_loadu_ps(t.bias + b * upper);
+  for (int p = 0; p < t.pixels; ++p) {
+    const int64_t place = t.place[p];
+    if (place < 0) continue;
+    __m512 x[2];
+#pragma GCC unroll 2
+    for (int b = 0; b < 2; ++b) {
+      x[b] = _mm512_load_ps(t.sums + p * 32 + b * upper);
+      if (has_bias) x[b] = _mm512_add_ps(x[b], bias[b]);
+      if (t.residual != nullptr) {
+        const auto* from = reinterpret_cast<const __m256i*>(t.residual + place + b * upper);
+        const __m512i bits = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(from)), 16);
+        x[b] = _mm512_add_ps(x[b], _mm512_castsi512_ps(bits));
+      }
+      x[b] = _mm512_min_ps(high, _mm512_max_ps(low, x[b]));  // NaN stays NaN
+    }
+    const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(x[1], x[0]));
+    if (upper > 0)
+      _mm512_storeu_si512(t.out + place, both);
+    else
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(t.out + place), _mm512_castsi512_si256(both));
   }
 }
 

@@ -9,7 +9,9 @@ int64_t stored_bytes(const TensorType& type) {
   if (type.layout == Layout::kPlain || type.shape.rank() < 2) return type.bytes();
   TensorType padded = type;
   if (type.layout == Layout::kLast) {
-    const int64_t channels = last_channels(type.shape[1]);
+    const bool rounds = type.dtype == DType::kF32;
+    const int64_t channels = rounds ? 2 * half_channels(type.shape[1]) : last_channels(type.shape[1]);
+    if (rounds) padded.dtype = DType::kU8;
     padded.shape = Shape{type.shape[0], type.shape.count(2, type.shape.rank()), channels};
     const int64_t bytes = padded.bytes(), behind = kReadPixels * channels + kReadBytes;
     return bytes > std::numeric_limits<int64_t>::max() - behind ? bytes : bytes + behind;

@@ -1,5 +1,5 @@
 // Layout::kPacked as the CPU has it: channels in blocks of as many floats as a vector of the instruction set holds. And
-// Layout::kLast, for bytes, which tiles of AMX are loaded from as they lie.
+// Layout::kLast, for bytes, which tiles of AMX are loaded from as they lie, and for floats, which are rounded to bf16.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,8 @@ int pack_width();
 constexpr bool kHasLast = HWY_ARCH_X86_64 != 0;
 // Bytes of a pixel in Layout::kLast.
 constexpr int64_t last_channels(int64_t channels) { return (channels + 15) / 16 * 16; }
+// Numbers of bf16 of a pixel of floats in Layout::kLast. Those beyond the channels are finite.
+constexpr int64_t half_channels(int64_t channels) { return (channels + 31) / 32 * 32; }
 // Tiles are read whole: behind the last pixel there are so many more, and so many bytes.
 constexpr int64_t kReadPixels = 15, kReadBytes = 64;
 // Elements of such a tensor, with those beyond its channels.

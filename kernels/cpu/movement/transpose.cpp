@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cpu/convert/blocks.h"
+#include "kernels/cpu/gemm/bf16_micro_kernel.h"
 #include "kernels/cpu/movement/transpose.h"
 #include "kernels/core/region.h"
 #include "kernels/cpu/machine/packed_layout.h"
@@ -261,13 +262,50 @@ namespace {
   pool == nullptr ? range(0, tasks, 0) : pool->parallel_for(tasks, 1 + kBytesPerTask / (4 * part * own), range);
 }
 
+// Planes of f32 and pixels of bf16, with zeros beyond their channels.
+[[maybe_unused]] void convert_half(const Tensor& from, Tensor* to, ThreadPool* pool) {
+  constexpr int64_t kPixels = 16, kChannels = 32;
+  const bool makes = to->type.layout == Layout::kLast;
+  const Shape& s = from.shape();
+  const int64_t channels = s[1], area = s.count(2, s.rank()), own = half_channels(channels);
+  const int64_t parts = (area + kPixels - 1) / kPixels;
+  const auto range = [&](int64_t begin, int64_t end, int) {
+    float pixels[kPixels * kChannels];
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i % parts * kPixels, n = std::min(kPixels, area - first);
+      for (int64_t c = 0; c < own; c += kChannels) {
+        const int64_t some = std::clamp<int64_t>(channels - c, 0, kChannels);
+        const int64_t plain = (i / parts * channels + c) * area + first, last = (i / parts * area + first) * own + c;
+        const auto bytes = [](auto* at) { return reinterpret_cast<char*>(at); };
+        if (makes) {
+          transpose({n, some, area, kChannels, some, n}, reinterpret_cast<const char*>(from.as<float>() + plain),
+                    bytes(pixels), sizeof(float));
+          for (int64_t p = 0; p < n; ++p)
+            bf16_round_row(pixels + p * kChannels, some, kChannels, to->as<uint16_t>() + last + p * own, nullptr, 0);
+          continue;
+        }
+        for (int64_t p = 0; p < n; ++p)
+          for (int64_t k = 0; k < some; ++k) {
+            const uint32_t bits = uint32_t{from.as<uint16_t>()[last + p * own + k]} << 16;
+            std::memcpy(pixels + p * kChannels + k, &bits, sizeof(bits));
+          }
+        transpose({some, n, kChannels, area, n, some}, bytes(pixels), bytes(to->as<float>() + plain), sizeof(float));
+      }
+    }
+  };
+  if (s.count() == 0) return;
+  const int64_t tasks = s[0] * parts;
+  pool == nullptr ? range(0, tasks, 0) : pool->parallel_for(tasks, 1 + kBytesPerTask / (4 * kPixels * own), range);
+}
+
 }  // namespace
 
 void convert_layout(const Tensor& from, Tensor* to, ThreadPool* pool) {
   if (from.data == to->data) return;
   if constexpr (kHasLast) {
     const bool is_last = from.type.layout == Layout::kLast || to->type.layout == Layout::kLast;
-    if (is_last && from.type.layout != to->type.layout) return convert_last(from, to, pool);
+    if (is_last && from.type.layout != to->type.layout)
+      return from.type.dtype == DType::kF32 ? convert_half(from, to, pool) : convert_last(from, to, pool);
   }
   if (from.type.layout == to->type.layout) return copy_bytes(from.data, to->data, stored_bytes(from.type), pool);
   to->type.layout == Layout::kPacked ? pack_channels(from, to, pool) : unpack_channels(from, to, pool);

@@ -8,6 +8,13 @@ namespace {
 
 void drop_unread(PlanGraph& graph) { graph.drop_unread(); }
 
+// Where the CPU has tiles that convolutions read images with.
+#if defined(__x86_64__)
+constexpr bool kHasHalfImages = true;
+#else
+constexpr bool kHasHalfImages = false;
+#endif
+
 // A slim build goes without fusions that make, or start with, an op that it does not have.
 #define MINNOW_IF(kept, fusion) (std::bool_constant<(kept)>::value ? (fusion) : +[](PlanGraph&) {})
 
@@ -69,6 +76,9 @@ const std::vector<DeviceFusion>& device_fusions() {
       {{"fuse_elementwise", MINNOW_IF(is_kept("Fused"), fuse_elementwise), "Fused",
         "Every file. Takes what the others have left."},
        {"cpu", "cuda", "opencl", "vulkan"}},
+      {{"keep_half_images", MINNOW_IF(is_kept("Conv") && kHasLowPrecision && kHasHalfImages, keep_half_images), nullptr,
+        "Every file. After the epilogues, which are part of a convolution."},
+       {"cpu"}},
       {{"keep_stored_weights", keep_stored_weights, nullptr,
         "Every file. Last: it counts the products that there are."},
        {"cpu"}},

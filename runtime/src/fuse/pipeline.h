@@ -43,6 +43,7 @@ void fuse_quantized_tables(PlanGraph& graph);
 void fuse_requantization(PlanGraph& graph);
 void fuse_spelled(PlanGraph& graph);
 void join_channels(PlanGraph& graph);
+void keep_half_images(PlanGraph& graph);
 void keep_stored_weights(PlanGraph& graph);
 void pair_convolutions(PlanGraph& graph);
 void pool_spatial_means(PlanGraph& graph);

@@ -25,7 +25,7 @@ bool can_be_packed(const KernelRow& row, const Attrs& attrs, const std::vector<c
                    const std::vector<bool>& packed, const TensorType& out, int channel_block) {
   if (inputs.empty() || inputs[0] == nullptr || channel_block == 1) return false;
   const auto is_packed = [&](size_t i) { return inputs[i] != nullptr && packed[i]; };
-  switch (row.layout_of(inputs)) {
+  switch (row.layout_of(inputs, attrs)) {
     case LayoutRule::kPlain:
       return false;
     case LayoutRule::kPacked:
@@ -82,6 +82,7 @@ Layout operand_layout(LayoutRule rule, size_t i, const TensorType& type, bool pa
       return Layout::kPlain;
     case LayoutRule::kLast:
     case LayoutRule::kFollowLast:
+      if (i == kResidual && type.dtype == DType::kF32 && type.shape.rank() == 4) return Layout::kLast;
       return i == 0 || (i == kOtherTerm && dtype_size(type.dtype) == 1) ? Layout::kLast : Layout::kPlain;
     case LayoutRule::kElementwise:
       return type.count() == 1 ? Layout::kPlain : Layout::kPacked;

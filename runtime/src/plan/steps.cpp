@@ -312,7 +312,7 @@ Status Planner::emit(PlanNode node) {
   if (node.op != nullptr && row == nullptr && node.device == 0)
     return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for it");
   if (node.op != nullptr && row == nullptr) return Status(Code::kUnsupported, backend.name() + " " + why);
-  const LayoutRule rule = row == nullptr ? LayoutRule::kPlain : row->layout_of(types);
+  const LayoutRule rule = row == nullptr ? LayoutRule::kPlain : row->layout_of(types, *node.attrs);
   std::vector<bool> there;
   for (int v : node.in) there.push_back(v >= 0 && value(v).constant == nullptr && is_read_in(v, layout_by(rule)));
   const bool packed = row != nullptr && !node.out.empty() &&

@@ -77,7 +77,7 @@ Status evaluate(Backend& backend, const OpSpec& op, const Attrs& attrs, const st
   for (const Tensor* t : inputs) plain_types.push_back(t == nullptr ? nullptr : &t->type);
   const KernelRow* row = backend.find(op);
   if (row == nullptr) return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for it");
-  const LayoutRule rule = row->layout_of(plain_types);
+  const LayoutRule rule = row->layout_of(plain_types, attrs);
   const bool packed = (how.packed || rule == LayoutRule::kPacked || rule == LayoutRule::kPacks ||
                        rule == LayoutRule::kLast || rule == LayoutRule::kMakesLast) &&
                       !types.empty() && (rule != LayoutRule::kFollowLast || types.size() == 1) &&

@@ -88,7 +88,7 @@ Status evaluate_on(Backend& backend, const OpSpec& op, const Attrs& attrs, const
   if (row == nullptr || backend.seconds(op, node, &why) < 0)
     return Status(Code::kUnsupported, backend.name() + " " + why);
 
-  const LayoutRule rule = row->layout_of(plain_types);
+  const LayoutRule rule = row->layout_of(plain_types, attrs);
   const bool packed = (how.packed || rule == LayoutRule::kPacked || rule == LayoutRule::kPacks ||
                        rule == LayoutRule::kLast || rule == LayoutRule::kMakesLast) &&
                       !types.empty() && (rule != LayoutRule::kFollowLast || types.size() == 1) &&

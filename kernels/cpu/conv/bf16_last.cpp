@@ -1,0 +1,312 @@
+// Convolution by tiles of bf16 that take pixels of 32 channels as the layer before left them, in Layout::kLast. A 1 x 1
+// convolution reads the image itself; others a copy with its padding, in which all windows step by one pixel: a stride
+// takes every so manyth pixel, so the image is cut into as many phases along each axis, and what a tap sees is a phase,
+// shifted. Rows of a phase follow each other without a gap, and so do tiles; some results between rows are not wanted.
+#include "kernels/cpu/conv/bf16_last.h"
+#include "kernels/cpu/machine/simd.h"
+
+#if MINNOW_AVX512
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "kernels/core/interrupt.h"
+#include "kernels/core/packed.h"
+#include "kernels/core/rounding.h"
+#include "kernels/core/window.h"
+#include "kernels/cpu/gemm/activation.h"
+#include "kernels/cpu/gemm/bf16_micro_kernel.h"
+#include "kernels/cpu/machine/packed_layout.h"
+
+namespace minnow {
+namespace {
+
+constexpr int64_t kHalfTaps = 128, kHalfChannels = 1 << 15;
+constexpr int64_t kHalfPieceBytes = 32 << 10;  // of what the taps of a piece look at, which stays in the first cache
+constexpr int64_t kHalfPartBytes = 512 << 10;  // of an image at a time, which stay in the second-level cache
+constexpr int64_t kHalfTasks = 4;              // for each thread
+constexpr int64_t kHalfSerialMacs = 20000;     // fewer are not worth waking a thread
+constexpr int64_t kTileFloats = kBf16Pixels * kBf16Blocks * kBf16Columns;
+
+class ConvHalf final : public Kernel {
+ public:
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
+    const Shape &x = node.in[0]->shape, &w = node.in[1]->shape, &y = node.out[0]->shape;
+    Window window;
+    MINNOW_RETURN_IF_ERROR(read_window(node.attrs, x, {w[2], w[3]}, &window));
+    MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &activation_));
+    images_ = x[0];
+    channels_ = x[1];
+    outs_ = y[1];
+    own_ = half_channels(outs_);
+    pixel_ = 2 * half_channels(channels_);
+    threads_ = std::max(1, node.threads);
+    macs_ = Shape{y.count(), channels_, w[2], w[3]}.count();
+    is_direct_ = w[2] == 1 && w[3] == 1;
+    for (size_t i = 0; i < 2; ++i) {
+      Axis& a = axis_[i];
+      a = {x[static_cast<int>(i) + 2], y[static_cast<int>(i) + 2], window.kernel[i],
+           window.stride[i],           window.dilation[i],         window.begin[i]};
+      is_direct_ = is_direct_ && a.stride == 1 && a.begin == 0 && a.in == a.out;
+    }
+    is_empty_ = y.count() == 0;
+    *workspace = 0;
+    if (is_empty_) return ok();
+    MINNOW_RETURN_IF_ERROR(lay_out());
+    blocks_ = own_ / kBf16Columns;
+    const auto fill = [&](void* to) { pack(node.constant[1]->as<float>(), static_cast<uint16_t*>(to)); };
+    if (node.constant[1] != nullptr)
+      weights_.make(node, {1}, "bf16_last", weights_bytes(), fill);
+    else
+      weights_.clear();
+    cut();
+    *workspace = round_up(image_bytes(), 64) + 4 * own_ + (weights_.empty() ? weights_bytes() : 0);
+    return ok();
+  }
+
+  void run(const RunContext& context) override {
+    if (is_empty_) return;
+    char* image = static_cast<char*>(context.workspace);
+    float* bias = reinterpret_cast<float*>(image + round_up(image_bytes(), 64));
+    const char* weights = weights_.as<char>();
+    if (weights_.empty()) {
+      weights = reinterpret_cast<char*>(bias + own_);
+      pack(context.in[1]->as<float>(), reinterpret_cast<uint16_t*>(bias + own_));
+    }
+    std::memset(bias, 0, static_cast<size_t>(4 * own_));
+    if (context.in.size() > 2 && context.in[2] != nullptr)
+      std::memcpy(bias, context.in[2]->data, static_cast<size_t>(4 * outs_));
+    const Tensor& x = *context.in[0];
+    if (!is_direct_) {
+      const auto lines = [&](int64_t begin, int64_t end, int) {
+        LongLoop loop;
+        for (int64_t i = begin; i < end && loop.goes_on(16 + row_bytes() / 64); ++i) fill_row(x.as<char>(), i, image);
+      };
+      const int64_t count = images_ * axis_[0].used * axis_[0].rows;
+      context.pool->parallel_for(count, 1 + 32768 / (axis_[1].used * row_bytes()), lines);
+    }
+    Call call = {is_direct_ ? x.as<char>() : image, weights, bias, nullptr, context.out[0]->as<uint16_t>()};
+    if (context.in.size() > 3 && context.in[3] != nullptr) call.residual = context.in[3]->as<uint16_t>();
+    const int64_t tasks = parts_ * shares_;
+    context.pool->parallel_for(tasks, macs_ < kHalfSerialMacs ? tasks : 1, [&](int64_t begin, int64_t end, int) {
+      Worker worker;
+      bf16_unit()->begin();
+      for (int64_t i = begin; i < end; ++i) run_task(call, i, worker);
+      bf16_unit()->end();
+    });
+  }
+
+  bool reads(int i) const override { return i != 1 || weights_.empty(); }
+  [[gnu::cold]] Profile profile() const override {
+    return {std::string(is_direct_ ? "gemm_last_" : "direct_last_") + bf16_unit()->name, macs_};
+  }
+
+ private:
+  struct Axis {
+    int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, begin = 0;
+    int64_t used = 1, rows = 1;  // phases that some tap looks at, and pixels of one along the axis
+  };
+  struct Call {
+    const char *from, *weights;
+    const float* bias;
+    const uint16_t* residual;  // or null
+    uint16_t* y;
+  };
+  struct Worker {
+    alignas(64) float sums[kTileFloats];
+    int64_t place[kBf16Pixels];
+    LongLoop loop;
+  };
+
+  Status lay_out() {
+    for (Axis& a : axis_) {
+      const int64_t reach = (a.kernel - 1) * a.dilation + 1;
+      a.used = std::min(a.stride, reach);
+      a.rows = a.out + (reach - 1) / a.stride;
+    }
+    if (image_bytes() > std::numeric_limits<int64_t>::max() / 4)
+      return fail(Code::kUnsupported, "the image is too large");
+    const Axis &rows = axis_[0], &columns = axis_[1];
+    offsets_.clear();
+    MINNOW_RETURN_IF_ERROR(kept_.keep(Shape{rows.kernel * columns.kernel, pixel_ / kStepBytes, 8}.count()));
+    for (int64_t ky = 0; ky < rows.kernel; ++ky)
+      for (int64_t kx = 0; kx < columns.kernel; ++kx) {
+        const int64_t y = ky * rows.dilation, x = kx * columns.dilation;
+        const int64_t phase = y % rows.stride * columns.used + x % columns.stride;
+        const int64_t row = phase * rows.rows + y / rows.stride;
+        for (int64_t at = 0; at < pixel_; at += kStepBytes)
+          offsets_.push_back((row * columns.rows + x / columns.stride) * pixel_ + at);
+      }
+    // Where tiles are taken from: all images, or one.
+    width_ = is_direct_ ? images_ * rows.out * columns.out : (rows.out - 1) * columns.rows + columns.out;
+    lines_ = is_direct_ ? 1 : images_;
+    pieces_ = lines_ * ceil_div(width_, kBf16Pixels);
+    return ok();
+  }
+
+  static constexpr int64_t kStepBytes = 2 * kBf16Depth;  // of a pixel
+
+  int64_t steps() const { return static_cast<int64_t>(offsets_.size()); }
+  int64_t row_bytes() const { return axis_[1].rows * pixel_; }
+  int64_t plane_bytes() const { return axis_[0].rows * row_bytes(); }  // of a phase
+  int64_t image_bytes() const {
+    if (is_direct_) return 0;
+    const Axis &rows = axis_[0], &columns = axis_[1];
+    const int64_t all = Shape{images_, rows.used, columns.used, rows.rows, columns.rows, pixel_}.count();
+    const int64_t behind = kReadPixels * pixel_ + kReadBytes;
+    return all > std::numeric_limits<int64_t>::max() / 2 ? all : all + behind;
+  }
+  int64_t block_bytes() const { return steps() * kBf16StepBytes; }
+  int64_t weights_bytes() const { return blocks_ * block_bytes(); }
+
+  // [output block][kh][kw][32 input channels][pairs of channels][output channel][2]
+  void pack(const float* w, uint16_t* to) const {
+    const int64_t taps = axis_[0].kernel * axis_[1].kernel, of_tap = pixel_ / kStepBytes;
+    LongLoop loop;
+    for (int64_t o = 0; o < own_; o += kBf16Columns)
+      for (int64_t step = 0; step < steps() && loop.goes_on(kBf16Depth * kBf16Columns); ++step)
+        for (int64_t pair = 0; pair < kBf16Depth / 2; ++pair, to += 2 * kBf16Columns) {
+          alignas(64) float numbers[2 * kBf16Columns];
+          for (int64_t i = 0; i < 2 * kBf16Columns; ++i) {
+            const int64_t out = o + i / 2, in = step % of_tap * kBf16Depth + 2 * pair + i % 2, tap = step / of_tap;
+            numbers[i] = out < outs_ && in < channels_ ? w[(out * channels_ + in) * taps + tap] : 0.0f;
+          }
+          bf16_round_row(numbers, 2 * kBf16Columns, 2 * kBf16Columns, to, nullptr, 0);
+        }
+  }
+
+  // A row of all phases along x, with its padding.
+  void fill_row(const char* x, int64_t i, char* image) const {
+    const Axis &rows = axis_[0], &columns = axis_[1];
+    const int64_t row = i % rows.rows, phase = i / rows.rows % rows.used, n = i / rows.rows / rows.used;
+    const int64_t y = row * rows.stride + phase - rows.begin, step = columns.stride;
+    for (int64_t p = 0; p < columns.used; ++p) {
+      char* to = image + ((n * rows.used + phase) * columns.used + p) * plane_bytes() + row * row_bytes();
+      // Column `at` of the row is pixel at * step + p - begin of the image.
+      const int64_t first = std::clamp<int64_t>(ceil_div_any(columns.begin - p, step), 0, columns.rows);
+      int64_t last = std::clamp<int64_t>(ceil_div_any(columns.in + columns.begin - p, step), first, columns.rows);
+      if (y < 0 || y >= rows.in) last = first;
+      std::memset(to, 0, static_cast<size_t>(first * pixel_));
+      std::memset(to + last * pixel_, 0, static_cast<size_t>((columns.rows - last) * pixel_));
+      if (first == last) continue;
+      const char* from = x + ((n * rows.in + y) * columns.in + first * step + p - columns.begin) * pixel_;
+      const int64_t together = step == 1 ? last - first : 1;
+      for (int64_t at = first; at < last; at += together, from += step * pixel_)
+        std::memcpy(to + at * pixel_, from, static_cast<size_t>(together * pixel_));
+    }
+  }
+
+  static int64_t ceil_div_any(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
+
+  // Tasks are a part of the pieces, of 32 results each, and a share of the pairs of blocks.
+  void cut() {
+    const int64_t pairs = ceil_div(blocks_, kBf16Blocks);
+    part_ = std::min(std::max<int64_t>(1, kHalfPartBytes / (kBf16Pixels * pixel_)), pieces_);
+    if (threads_ > 1) part_ = std::min(part_, std::max<int64_t>(1, pieces_ / (kHalfTasks * threads_)));
+    parts_ = ceil_div(pieces_, part_);
+    shares_ = threads_ == 1 ? 1 : std::min(pairs, ceil_div(kHalfTasks * threads_, parts_));
+    share_ = ceil_div(pairs, shares_);
+    shares_ = ceil_div(pairs, share_);
+    const int64_t piece = (axis_[0].kernel - 1) * row_bytes() + kBf16Pixels * pixel_;
+    by_pieces_ = share_ * kBf16Blocks * block_bytes() <= kHalfPartBytes && piece <= kHalfPieceBytes;
+  }
+
+  void run_task(const Call& call, int64_t task, Worker& worker) const {
+    const int64_t first = task / shares_ * part_, last = std::min(first + part_, pieces_);
+    const int64_t share = task % shares_ * share_ * kBf16Blocks;
+    const int64_t limit = std::min(share + share_ * kBf16Blocks, blocks_);
+    Bf16Tile t;
+    t.in_pixel = pixel_;
+    t.w_block = block_bytes();
+    t.inner = steps();
+    t.offset = offsets_.data();
+    t.sums = worker.sums;
+    if (by_pieces_) {
+      for (int64_t i = first; i < last && worker.loop.goes_on(2 * steps() * (limit - share)); ++i) {
+        take_piece(i, call, t, worker.place);
+        for (int64_t block = share; block < limit; block += kBf16Blocks) multiply(call, block, limit, t, worker);
+      }
+      return;
+    }
+    for (int64_t block = share; block < limit; block += kBf16Blocks) {
+      // The next weights, a part of them beside each piece.
+      const int64_t next = std::clamp<int64_t>(limit - block - kBf16Blocks, 0, kBf16Blocks) * block_bytes();
+      for (int64_t i = first; i < last && worker.loop.goes_on(4 * steps()); ++i) {
+        take_piece(i, call, t, worker.place);
+        t.bring(call.weights + (block + kBf16Blocks) * block_bytes(), next, i - first, last - first);
+        multiply(call, block, limit, t, worker);
+      }
+    }
+  }
+
+  void multiply(const Call& call, int64_t block, int64_t limit, Bf16Tile& t, Worker& worker) const {
+    const int64_t column = block * kBf16Columns;
+    t.blocks = static_cast<int>(std::min(kBf16Blocks, limit - block));
+    t.w = call.weights + block * block_bytes();
+    bf16_unit()->multiply(t);
+    Bf16Pixels result = {
+        worker.sums,     t.pixels,           t.blocks,
+        worker.place,    call.bias + column, call.residual == nullptr ? nullptr : call.residual + column,
+        call.y + column, activation_.low,    activation_.high};
+    if (!activation_.is_clamp()) {
+      bf16_add_to_sums(result);
+      activate(activation_, worker.sums, t.pixels * kBf16Blocks * kBf16Columns);
+      result.bias = nullptr;
+      result.residual = nullptr;
+    }
+    bf16_store_pixels(result);
+  }
+
+  // The pixels of a piece, and where their results belong.
+  void take_piece(int64_t i, const Call& call, Bf16Tile& t, int64_t* place) const {
+    const Axis &rows = axis_[0], &columns = axis_[1];
+    const int64_t per_line = ceil_div(width_, kBf16Pixels), line = i / per_line, at = i % per_line * kBf16Pixels;
+    t.pixels = static_cast<int>(std::min(kBf16Pixels, width_ - at));
+    if (is_direct_) {
+      for (int64_t r = 0; r < t.pixels; ++r) place[r] = (at + r) * own_;
+      t.in = call.from + at * pixel_;
+      return;
+    }
+    t.in = call.from + line * rows.used * columns.used * plane_bytes() + at * pixel_;
+    int64_t y = at / columns.rows, x = at % columns.rows;
+    for (int64_t r = 0; r < t.pixels; ++r) {
+      place[r] = x < columns.out ? ((line * rows.out + y) * columns.out + x) * own_ : -1;
+      if (++x == columns.rows) ++y, x = 0;
+    }
+  }
+
+  Activation activation_;
+  Axis axis_[2];
+  int64_t images_ = 0, channels_ = 0, outs_ = 0, own_ = 0, macs_ = 0;
+  int64_t pixel_ = 0;  // bytes of a pixel of the image that is read
+  int64_t width_ = 0, lines_ = 0, pieces_ = 0, blocks_ = 0;
+  int64_t part_ = 1, parts_ = 1, share_ = 1, shares_ = 1;  // pieces of a part, pairs of blocks of a share
+  bool by_pieces_ = false;  // all weights of a share for a piece, which stays in the first cache
+  bool is_direct_ = false, is_empty_ = false;
+  std::vector<int64_t> offsets_;  // of the steps
+  KeptMemory kept_;
+  Packed weights_;
+  int threads_ = 1;
+};
+
+}  // namespace
+
+bool takes_half_images(const std::vector<const TensorType*>& in) {
+  if (!kHasLowPrecision || bf16_unit() == nullptr || in.size() < 2 || (in.size() > 4 && in[4] != nullptr)) return false;
+  const Shape &x = in[0]->shape, &w = in[1]->shape;
+  return in[0]->dtype == DType::kF32 && x.rank() == 4 && x.count() > 0 && w.count() > 0 && w[1] == x[1] &&
+         w[2] * w[3] <= kHalfTaps && std::max(x[1], w[0]) <= kHalfChannels;
+}
+
+std::unique_ptr<Kernel> create_conv_half() { return std::make_unique<ConvHalf>(); }
+
+}  // namespace minnow
+#else
+namespace minnow {
+
+bool takes_half_images(const std::vector<const TensorType*>&) { return false; }
+std::unique_ptr<Kernel> create_conv_half() { return nullptr; }
+
+}  // namespace minnow
+#endif
