@@ -123,12 +123,12 @@ def served(llm: LLM, **options: Any) -> Iterator[str]:
     import uvicorn
 
     from minnow.llm.server.app import Server
-    from minnow.llm.server.connection import Connection
+    from minnow.llm.server.connection import connection_type
 
     server = Server(llm, ServerOptions(port=0, **options))
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        server.app(), http=Connection, log_config=None, access_log=False, timeout_graceful_shutdown=1
+        server.app(), http=connection_type(), log_config=None, access_log=False, timeout_graceful_shutdown=1
     )
     running = uvicorn.Server(config)
     thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})

@@ -35,14 +35,14 @@ def serve(llm: LLM, options: ServerOptions, started: Callable[[str], None] = lam
     import uvicorn
 
     from minnow.llm.server.app import Server
-    from minnow.llm.server.connection import Connection
+    from minnow.llm.server.connection import connection_type
 
     listening = _listening(options.host, options.port)
     host = f"[{options.host}]" if ":" in options.host else options.host
     server = Server(llm, options)
     config = uvicorn.Config(
         server.app(),
-        http=Connection,
+        http=connection_type(),
         log_config=None,
         access_log=False,
         server_header=False,

@@ -1,19 +1,27 @@
-"""A connection whose client has to say soon what it wants: uvicorn has no limit on the time that headers take."""
+"""Connections whose clients have to say soon what they want: uvicorn has no limit on the time that headers take."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.h11_impl import H11Protocol
-
 SLOWEST_HEADERS = 20.0
 """Seconds from the first byte of a request, or from the beginning of a connection, to the end of its headers."""
 
 
-class Connection(H11Protocol):
-    """Ends when the headers of a request are not complete in time."""
+def connection_type() -> type[asyncio.Protocol]:
+    """The class of connections of uvicorn that end when the headers of a request are not complete in time."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
+    return type("Connection", (TimedHeaders, H11Protocol), {})
+
+
+class TimedHeaders(asyncio.Protocol):
+    """What limits the time of headers, to be put before uvicorn's protocol among the bases of a class."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    cycle: Any
     _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:

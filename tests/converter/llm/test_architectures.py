@@ -180,5 +180,5 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 def test_all_families_are_tested() -> None:
     tested = {"llama", "mistral", "qwen2", "qwen3", "phi3", "gemma2", "gemma3_text", "gpt2", "mixtral", "qwen3_moe",
-              "bert", "roberta", "xlm-roberta"}  # fmt: skip
+              "bert", "roberta", "xlm-roberta", "clip_text_model"}  # fmt: skip
     assert set(architectures()) == tested
