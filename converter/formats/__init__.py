@@ -111,8 +111,17 @@ def detect(path: Path) -> Format:
 
 
 def is_mnn(path: str | Path, framework: str | None = None) -> bool:
-    """The file is of the format that conversions give: only its suffix says so, or the given name of the format."""
-    return Path(path).suffix.lower() == ".mnn" if framework is None else framework.lower() == "mnn"
+    """The file is of the format that conversions give: only its suffix says so, or the given name of the format.
+
+    The graph in a folder of MNN-LLM is a part of a language model instead, unless it is named.
+    """
+    if framework is not None:
+        return framework.lower() == "mnn"
+    if Path(path).suffix.lower() != ".mnn":
+        return False
+    from minnow.converter.formats.llm import is_mnn_llm
+
+    return not is_mnn_llm(Path(path))
 
 
 def _similar(path: Path) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minnow.schema.errors import FormatError, ModelError
+from minnow.schema.errors import FormatError, ModelError, UnsupportedError
 from minnow.schema.ir import Blob
 
 _MOST = 1 << 31
@@ -152,6 +152,12 @@ def open_checkpoint(path: Path) -> Checkpoint:
         from minnow.converter.llm.folder import open_folder
 
         return open_folder(path)
+    if kind == "mnn":
+        raise UnsupportedError(
+            "this is a folder of MNN-LLM, the form of MNN's exporter of language models, which is not read",
+            where=str(path),
+            hint="convert the checkpoint that it was exported from: its GGUF file or Hugging Face folder",
+        )
     raise FormatError(
         "this is no language model",
         where=str(path),
