@@ -28,7 +28,13 @@ def loaded(folder: str | os.PathLike[str], options: LanguageOptions) -> LLM:
     description = Description.read(path)
     options = replace(options, cached_tokens=options.cached_tokens or room(description, options.cache))
     tokenizer = Tokenizer.from_file(path)
-    model = _model(path, description, options)
+    if options.lora is None:
+        model = _model(path, description, options)
+    else:
+        from minnow.llm.lora import adapted, open_adapter
+
+        with adapted(path, open_adapter(Path(options.lora), options.lora_scale)) as changed:
+            model = _model(changed, description, options)
 
     def sampler(answer: AnswerOptions, prompt: Sequence[int]) -> Any:
         made = Sampler(answer, tokenizer=tokenizer, description=description)

@@ -41,6 +41,13 @@ class LanguageOptions(BatchOptions, ComputeOptions):
         "earlier in the text, a folder has a smaller language model of the same vocabulary.",
         metavar="ngram|DIR",
     )
+    lora: Path | None = option(
+        None,
+        "Load the model with this adapter (LoRA): a folder with adapter_config.json and adapter_model.safetensors, as "
+        "PEFT writes it.",
+        metavar="DIR",
+    )
+    lora_scale: float = option(1.0, "How much of the adapter is added.")
     draft_tokens: int | None = option(
         None, "How many tokens are guessed at a time; by default 8 by n-grams, 4 by a model.", least=1, most=64
     )

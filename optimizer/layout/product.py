@@ -85,7 +85,8 @@ def to_convolution(node: Node, matrix: Matrix, weight: Blob | None = None, block
     image = b.Reshape(x, np.asarray([-1, inputs, 1, 1]))
     image = b.ConvertLayout(image, to="NC4HW4") if blocked else image
     value = Value.constant(made_of, matrix.weight.name)
-    made = b.Conv(image, value, bias, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1))
+    names = (matrix.weight.name,) if weight is not None and matrix.weight.name else ()
+    made = b.Conv(image, value, bias, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), names=names)
     flat = b.ConvertLayout(made, to="NCHW") if blocked else made
     result: Value
     if _is_simple(node):

@@ -61,6 +61,8 @@ def result_type(kind: str, inputs: Sequence[Value | None], main: Mapping[str, An
         return _LATER_COUNTS[kind]
     if kind == "DynamicQuant":
         return DType.I8
+    if kind == "GatherV2" and "quanParameter" in main:
+        return DType.F32  # rows of a table that is packed in the op
     own = inputs[_TYPED_BY[kind]] if kind in _TYPED_BY and len(inputs) > _TYPED_BY[kind] else None
     found = own if own is not None else next((v for v in inputs if v is not None), None)
     return DType.F32 if found is None else found.type.dtype
