@@ -160,6 +160,8 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
         from minnow.llm.conversion import convert_checkpoint
 
         return convert_checkpoint(source, options)
+    if options.mnn_llm:
+        raise UsageError("`--mnn-llm` is for language models", where=str(source))
     destination = Path(options.output) if options.output is not None else source.with_suffix(".mnn")
     if target_of(destination if options.output is None else options.output) == Path(os.path.realpath(source)):
         raise UsageError("the output file is the source file", where=str(destination))

@@ -24,6 +24,12 @@ def build(checkpoint: Checkpoint, cache: DType = DType.F16, block: int = BLOCK) 
         UnsupportedError: the architecture is not known, or a setting of it.
         ModelError: tensors and hyperparameters do not fit.
     """
+    return built(Step(checkpoint, cache, block))
+
+
+def built(step: Step) -> Model:
+    """The same for a step without nodes, of whichever kind."""
+    checkpoint = step.checkpoint
     known = architectures().get(checkpoint.model_type)
     if known is None:
         raise UnsupportedError(
@@ -31,7 +37,6 @@ def build(checkpoint: Checkpoint, cache: DType = DType.F16, block: int = BLOCK) 
             where=str(checkpoint.path),
             hint=f"supported are {', '.join(architectures())}",
         )
-    step = Step(checkpoint, cache, block)
     known.build(step)
     step.weights.check_all_used((*_HARMLESS, *known.harmless))
     return step.model()

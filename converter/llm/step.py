@@ -273,6 +273,26 @@ class Step:
             found = Frequencies(found.steps / factors, found.scale)
         return Rotary(self, found, size)
 
+    def row_lengths(self) -> Value:
+        """The length of the sequence that each row belongs to, i32[tokens]."""
+        b = self.b
+        ends = b.Slice(self.starts, np.array([1]), np.array([np.iinfo(np.int32).max]))
+        begins = b.Slice(self.starts, np.array([0]), np.array([-1]))
+        length = b.Add(self.lengths, b.Sub(ends, begins))
+        count = b.Squeeze(b.Cast(b.Shape(self.ids), to=DType.I32), axes=(0,))
+        rows = b.Unsqueeze(b.Range(np.int32(0), count, np.int32(1)), axes=(1,))
+        sequence = b.ReduceSum(b.Cast(b.LessOrEqual(b.Unsqueeze(ends, axes=(0,)), rows), to=DType.I32), axes=(1,),
+                               keepdims=False)  # fmt: skip
+        # Rows behind the last sequence are of none: any length will do.
+        last = b.Sub(b.Squeeze(b.Cast(b.Shape(length), to=DType.I32), axes=(0,)), np.int32(1))
+        found: Value = b.Gather(length, b.Min(sequence, last))
+        return found
+
+    def turned(self, x: Value, cos: Value, sin: Value, size: int) -> Value:
+        """Heads [rows, heads, head size], the first `size` features of each turned by angles [rows, 1, size / 2]."""
+        made: Value = self.b.RotaryEmbedding(x, cos, sin, size=0 if size == self.head_size else size)
+        return made
+
     def plain_rotary(self, base: float) -> Rotary:
         """The same for whole heads, without whatever makes contexts longer."""
         table = {k: v for k, v in self.settings.table.items() if k not in ("rope_scaling", "rope_parameters")}
@@ -356,17 +376,8 @@ class Rotary:
 
     def _by_length(self, found: Frequencies) -> Value:
         """The steps of each token, which depend on the length of its sequence: f32[tokens, 1, pairs]."""
-        b, step = self.b, self.step
-        ends = b.Slice(step.starts, np.array([1]), np.array([np.iinfo(np.int32).max]))
-        begins = b.Slice(step.starts, np.array([0]), np.array([-1]))
-        length = b.Add(step.lengths, b.Sub(ends, begins))
-        count = b.Squeeze(b.Cast(b.Shape(step.ids), to=DType.I32), axes=(0,))
-        rows = b.Unsqueeze(b.Range(np.int32(0), count, np.int32(1)), axes=(1,))
-        sequence = b.ReduceSum(b.Cast(b.LessOrEqual(b.Unsqueeze(ends, axes=(0,)), rows), to=DType.I32), axes=(1,),
-                               keepdims=False)  # fmt: skip
-        # Rows behind the last sequence are of none: any length will do.
-        last = b.Sub(b.Squeeze(b.Cast(b.Shape(length), to=DType.I32), axes=(0,)), np.int32(1))
-        lengths = b.Unsqueeze(b.Gather(length, b.Min(sequence, last)), axes=(1, 2))
+        b = self.b
+        lengths = b.Unsqueeze(self.step.row_lengths(), axes=(1, 2))
         near = found.steps.reshape(1, 1, -1)
         if found.beyond is not None:
             chosen: Value = b.Where(b.Greater(lengths, np.int32(found.reach)), found.beyond.reshape(1, 1, -1), near)
@@ -387,9 +398,7 @@ class Rotary:
 
     def turn(self, x: Value) -> Value:
         """x [rows, heads, size], turned."""
-        size = 0 if self.size == self.step.head_size else self.size
-        made: Value = self.b.RotaryEmbedding(x, self.cos, self.sin, size=size)
-        return made
+        return self.step.turned(x, self.cos, self.sin, self.size)
 
 
 ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {

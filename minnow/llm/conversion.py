@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("minnow.convert")
 _TAKEN = frozenset(
     {"output", "framework", "optimize", "passes", "explain", "target", "compression", "verify", "progress", "biz_code",
-     "side_file", "trust"}
+     "side_file", "trust", "mnn_llm"}
 )  # fmt: skip
 """Options of a conversion that apply to language models."""
 
@@ -35,7 +35,7 @@ def convert_checkpoint(source: Path, options: ConvertOptions) -> Report:
 
     Args:
         source: a GGUF file, or a Hugging Face folder.
-        options: those of `minnow.convert`; the target is always Minnow's engine.
+        options: those of `minnow.convert`; the target is Minnow's engine, unless `mnn_llm` asks for MNN's.
 
     Raises:
         UsageError: an option does not apply, or the output is no folder to write to.
@@ -52,19 +52,31 @@ def convert_checkpoint(source: Path, options: ConvertOptions) -> Report:
     from minnow.converter.file.door import guarded
     from minnow.converter.llm.build import build
     from minnow.converter.llm.checkpoint import open_checkpoint
+    from minnow.converter.llm.mnn.step import step_for_mnn
+    from minnow.llm.mnn_folder import MnnFolder
     from minnow.optimizer.effect import effect_of
     from minnow.optimizer.rewrite.lineage import Lineage
 
-    options = replace(options, target="minnow")
+    options = replace(options, target="mnn" if options.mnn_llm else "minnow")
     with guarded(source), SeldomCollected():
         with step("read"):
             checkpoint = open_checkpoint(source)
-            model = build(checkpoint)
+            mnn = None
+            if options.mnn_llm:
+                mnn, model = step_for_mnn(checkpoint)
+            else:
+                model = build(checkpoint)
         before = effect_of(model.graph)
         summary, log = optimized(model, source, options, step, Lineage())
-        written, model, after = _write(
-            checkpoint, model, folder, options.compression, step, options.biz_code, options.verify
-        )
+        if mnn is not None:
+            if options.compression is not None:
+                with step("quantize"):
+                    model = _compressed(model, options.compression, for_mnn=True)
+            written, after = MnnFolder(mnn, model).write(folder, step, options.biz_code)
+        else:
+            written, model, after = _write(
+                checkpoint, model, folder, options.compression, step, options.biz_code, options.verify
+            )
     report = Report(
         source=str(source),
         output=str(folder),
@@ -179,12 +191,12 @@ def _write(
     return size, model, after
 
 
-def _compressed(model: Model, compression: Compression) -> Model:
+def _compressed(model: Model, compression: Compression, for_mnn: bool = False) -> Model:
     """The model with smaller weights, where the source has floats."""
     from minnow.optimizer.quantize.compress import Compressor
     from minnow.quantize import check_compressible
 
-    compressor = Compressor(model, replace(compression.recipe, for_mnn=False))
+    compressor = Compressor(model, replace(compression.recipe, for_mnn=for_mnn))
     check_compressible(compressor, model)
     return compressor.apply()[0]
 

@@ -55,6 +55,10 @@ class WriteOptions(Options):
         None,
         "Write large weights to a companion weights file, OUTPUT.weight; by default only if the model exceeds 2 GiB.",
     )
+    mnn_llm: bool = option(
+        False,
+        "Of a language model: write a folder of MNN-LLM, for MNN's own runtime, instead of one for Minnow's engine.",
+    )
     form: Any = option(
         None,
         "How the file is written, a `minnow.schema.mnn.form.FileForm`: fixed shapes, weights without zeros, and more.",

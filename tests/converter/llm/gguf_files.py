@@ -34,7 +34,8 @@ def write_gguf(
     file = GGUFWriter(path, arch)
     _describe(file, config, arch)
     for key, value in more.items():
-        name, kind = key.replace("__", "."), {bool: "bool", str: "string", int: "uint32", float: "float32"}[type(value)]
+        kinds_of = {bool: "bool", str: "string", int: "uint32", float: "float32", list: "array"}
+        name, kind = key.replace("__", "."), kinds_of[type(value)]
         getattr(file, f"add_{kind}")(name, value)
     names = get_tensor_name_map(next(a for a, n in MODEL_ARCH_NAMES.items() if n == arch), config.num_hidden_layers)
     for name, array in _tensors(model, arch).items():

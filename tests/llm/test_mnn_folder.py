@@ -1,0 +1,153 @@
+"""Folders of MNN-LLM that a conversion writes: MNN's own runtime gives the logits of transformers with them.
+
+Needs an environment with MNN, whose Python MINNOW_MNN_PYTHON names.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import mnn_llm_oracle
+import numpy as np
+import pytest
+import torch
+from gguf_files import write_gguf
+from language_families import FAMILIES, VOCABULARY, decoder, quiet, saved
+from language_model_files import STORIES, STORY, smollm2
+from mnn_oracle import needs_mnn
+
+from minnow import convert
+from minnow.cli._app import run
+from minnow.converter.llm.tokenizer import form
+from minnow.llm.model import LanguageModel
+from minnow.llm.tokenizer import Tokenizer
+from minnow.schema.errors import UnsupportedError, UsageError
+
+REFUSED = {
+    "llama dynamic": "rotary positions that depend on the length",
+    "phi3 longrope": "rotary positions that depend on the length",
+    "gemma2": "no limit of scores",
+    "mixtral": "ScatterND has no form",
+    "qwen3 moe": "ScatterND has no form",
+}
+"""What MNN's runtime does not have."""
+_LETTERS = [chr(c) for c in (*range(33, 127), *range(161, 173))]
+"""Bytes as byte-level vocabularies spell them."""
+CLOSE = 2e-4
+"""The most that logits may differ; they are about 3. The tables of tokens are rounded to float16 before."""
+
+
+def _tokenizer(folder: Path) -> Path:
+    """A vocabulary of single bytes beside a model."""
+    whole = form.whole(
+        form.byte_level_bpe(_LETTERS[:VOCABULARY], []), pre_tokenizer=form.splits([" "]), decoder=[form.BYTE_LEVEL]
+    )
+    (folder / "tokenizer.json").write_text(json.dumps(whole))
+    return folder
+
+
+def _rounded(model: torch.nn.Module) -> torch.nn.Module:
+    """With a table of tokens that 16 bits hold."""
+    table = model.get_input_embeddings()
+    table.weight.data = table.weight.data.half().float()
+    return model
+
+
+def _tokens(count: int, seed: int) -> list[int]:
+    return np.random.default_rng(seed).integers(0, VOCABULARY, count).tolist()
+
+
+@needs_mnn
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_mnn_gives_the_logits_of_transformers(family: str, tmp_path: Path) -> None:
+    model = _rounded(decoder(family))
+    folder = _tokenizer(saved(model, tmp_path / "source"))
+    if family in REFUSED:
+        with pytest.raises(UnsupportedError, match=REFUSED[family]):
+            convert(folder, output=tmp_path / "mnn", mnn_llm=True)
+        assert not (tmp_path / "mnn").exists()
+        return
+    convert(folder, output=tmp_path / "mnn", mnn_llm=True)
+    a, c = _tokens(13, 1), _tokens(7, 2)
+    found = mnn_llm_oracle.run(tmp_path / "mnn", tmp_path, [[a[:5], a[5:12], a[12:]], [c]], length=3)
+    for tokens, cuts, logits, answer in zip((a, c), ([5, 12, 13], [7]), found.logits, found.answers, strict=True):
+        whole = [*tokens, *answer]
+        wanted = quiet(lambda t=whole: model(torch.tensor([t])).logits[0].numpy())
+        rows = [*(cut - 1 for cut in cuts), *range(len(tokens), len(whole))]
+        np.testing.assert_allclose(logits, wanted[rows], atol=CLOSE, rtol=0)
+
+
+@needs_mnn
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "F16", "BF16"])
+def test_weights_of_few_bits_stay_as_they_are(kind: str, tmp_path: Path) -> None:
+    """With the table of tokens packed, too; the same file in Minnow's engine is the other side."""
+    sizes = {"hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 4, "num_hidden_layers": 2}
+    model = decoder("llama tied, with biases", **sizes, head_dim=64, attention_bias=False, mlp_bias=False)
+    if kind == "F16":
+        _rounded(model)
+    vocabulary = {
+        "tokenizer__ggml__add_bos_token": False,
+        "tokenizer__ggml__model": "gpt2",
+        "tokenizer__ggml__pre": "gpt-2",
+        "tokenizer__ggml__merges": ["a b"],
+    }
+    tokens = [*_LETTERS[: VOCABULARY - 1], "ab"]
+    source = write_gguf(model, tmp_path / "model.gguf", kind, tokenizer__ggml__tokens=tokens, **vocabulary)
+    convert(source, output=tmp_path / "mnn", mnn_llm=True)
+    convert(source, output=tmp_path / "ours", verify=False)
+    prompt = _tokens(9, 3)
+    found = mnn_llm_oracle.run(tmp_path / "mnn", tmp_path, [[prompt]], length=4, texts=["abba"])
+    assert found.texts == [[VOCABULARY - 1, tokens.index("b"), tokens.index("a")]]
+    engine = LanguageModel.load(tmp_path / "ours", cache="f32", threads=1, precision="high")
+    whole = [*prompt, *found.answers[0]]
+    ours = engine.step([(whole, engine.sequence(), 5)])
+    np.testing.assert_allclose(found.logits[0], ours, atol=5e-3, rtol=0)
+    if kind != "BF16":
+        size = sum(f.stat().st_size for f in (tmp_path / "mnn").iterdir() if f.suffix in (".weight", ".bin"))
+        assert size < 1.4 * source.stat().st_size
+
+
+@needs_mnn
+def test_the_known_story(tmp_path: Path) -> None:
+    convert(STORIES, output=tmp_path / "mnn", mnn_llm=True)
+    names = ["config.json", "embeddings_f16.bin", "llm.mnn", "llm.mnn.weight", "llm_config.json", "tokenizer.txt"]
+    assert sorted(p.name for p in (tmp_path / "mnn").iterdir()) == names
+    text = "Once upon a time, there was a little girl"
+    found = mnn_llm_oracle.run(tmp_path / "mnn", tmp_path, [[[1]]], length=100, texts=[text])
+    convert(STORIES, output=tmp_path / "ours")
+    tokenizer = Tokenizer.from_file(tmp_path / "ours/tokenizer.json")
+    told = tokenizer.decode(found.answers[0]).strip()
+    assert len(told) > 150
+    assert STORY.startswith(told)
+    assert found.texts == [[1, *tokenizer.encode(text, special=False)]]
+
+
+@needs_mnn
+@pytest.mark.slow
+def test_answers_of_a_real_model_are_ours(tmp_path: Path) -> None:
+    source = smollm2()
+    convert(source, output=tmp_path / "mnn", mnn_llm=True)
+    convert(source, output=tmp_path / "ours", verify=False)
+    tokenizer = Tokenizer.from_file(tmp_path / "ours/tokenizer.json")
+    texts = ["The capital of France is", "def fibonacci(n):", "Once upon a time", "Water boils at"]
+    prompts = [tokenizer.encode(text) for text in texts]
+    found = mnn_llm_oracle.run(tmp_path / "mnn", tmp_path, [[p] for p in prompts], length=48, texts=texts)
+    assert found.texts == prompts
+    engine = LanguageModel.load(tmp_path / "ours", cache="f32", threads=1, precision="high")
+    for prompt, answer in zip(prompts, found.answers, strict=True):
+        logits = engine.step([([*prompt, *answer[:-1]], engine.sequence(), len(answer))])
+        assert logits.argmax(-1).tolist() == answer
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = saved(decoder("llama"), tmp_path / "source")
+    with pytest.raises(UnsupportedError, match="no tokenizer, which MNN's runtime needs"):
+        convert(folder, output=tmp_path / "mnn", mnn_llm=True)
+    with pytest.raises(UsageError, match="is for language models"):
+        convert(STORIES.parents[2] / "examples/digits/digits.onnx", output=tmp_path / "x.mnn", mnn_llm=True)
+    assert run(["convert", str(folder), "-o", str(tmp_path / "mnn"), "--mnn-llm"]) == 3
+    assert "no tokenizer" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["source"]
