@@ -222,48 +222,13 @@ void ToLuv(const BlockConstants& given, ColorPlanes* p) {
   }
 }
 
-// Linear values to bytes by a table, as OpenCV does.
-HWY_INLINE void Gamma(const BlockConstants& k, const float* x, const float* y, const float* z, ColorPlanes* p) {
+// XYZ in steps of 2^-14 to linear values of 12 bits, and these to bytes by a table.
+HWY_INLINE void FromXyz(const BlockConstants& k, const int32_t* x, const int32_t* y, const int32_t* z, ColorPlanes* p) {
   int32_t at[3][kColorBlock];
   for (int c = 0; c < 3; ++c) {
-    const float* m = kXyzToRgb[2 - c];
+    const int32_t *weight = k.whole + 3 * c, of_x = weight[0], of_y = weight[1], of_z = weight[2];
     for (int i = 0; i < kColorBlock; ++i) {
-      const float value = (m[0] * x[i] + m[1] * y[i] + m[2] * z[i]) * 4096;
-      at[c][i] = Nearest(Least(Most(value, 0.0f), 4095.0f));
-    }
-  }
-  for (int i = 0; i < kColorBlock; ++i) {
-    p->a[i] = k.gamma[at[0][i]];
-    p->b[i] = k.gamma[at[1][i]];
-    p->c[i] = k.gamma[at[2][i]];
-  }
-}
-
-// In steps of 2^-14, as in OpenCV: its tables round there, and dark colors show that.
-void FromLab(const BlockConstants& given, ColorPlanes* p) {
-  const BlockConstants k = given;
-  constexpr float kUnit = 1 << 14;
-  constexpr float kWhites[3] = {kWhiteX, 1.0f, kWhiteZ};
-  int32_t weight[3][3];
-  for (int c = 0; c < 3; ++c)
-    for (int i = 0; i < 3; ++i) weight[c][i] = Nearest(4096 * kXyzToRgb[2 - c][i] * kWhites[i]);
-  int32_t at[3][kColorBlock];
-  for (int i = 0; i < kColorBlock; ++i) {
-    const float light = p->a[i] * (100 / 255.0f);
-    const float dark = light * (1 / 903.3f);
-    const float root = light <= 8 ? 7.787f * dark + 16.0f / 116 : (light + 16) * (1 / 116.0f);
-    const auto cubed = [](int32_t steps) HWY_ATTR {
-      const float f = static_cast<float>(steps) * (1 / kUnit);
-      const float value = (f <= 0.206896552f ? (f - 16.0f / 116) * (1 / 7.787f) : f * f * f) * kUnit;
-      const int32_t whole = static_cast<int32_t>(value);
-      return static_cast<float>(whole) > value ? whole - 1 : whole;
-    };
-    const int32_t middle = Nearest(root * kUnit);
-    const int32_t y = Nearest((light <= 8 ? dark : root * root * root) * kUnit);
-    const int32_t x = cubed(middle + ((5 * 53687 * p->b[i] + 128) >> 13) - 4194);
-    const int32_t z = cubed(middle - ((41943 * p->c[i] + 16) >> 9) + 10484);
-    for (int c = 0; c < 3; ++c) {
-      const int32_t sum = Rounded(weight[c][0] * x + weight[c][1] * y + weight[c][2] * z, 14);
+      const int32_t sum = Rounded(of_x * x[i] + of_y * y[i] + of_z * z[i], 14);
       at[c][i] = sum < 0 ? 0 : sum > 4095 ? 4095 : sum;
     }
   }
@@ -274,20 +239,47 @@ void FromLab(const BlockConstants& given, ColorPlanes* p) {
   }
 }
 
+// The cube of a root in steps of 2^-14, or the line below 6 / 29; rounded after each step, as OpenCV does.
+HWY_INLINE int32_t Cubed(int32_t root) {
+  const int32_t line = static_cast<int32_t>(static_cast<float>(root * 108) / 841) - 290;
+  return root <= 3390 ? line : ((root * root >> 14) * root) >> 14;
+}
+
+void FromLab(const BlockConstants& given, ColorPlanes* p) {
+  const BlockConstants k = given;
+  int32_t x[kColorBlock], y[kColorBlock], z[kColorBlock], root[kColorBlock];
+  for (int i = 0; i < kColorBlock; ++i) {
+    y[i] = k.light[p->a[i]];
+    root[i] = k.light[256 + p->a[i]];
+  }
+  for (int i = 0; i < kColorBlock; ++i) {
+    x[i] = Cubed(root[i] + ((5 * 53687 * p->b[i] + 128) >> 13) - 4194);
+    z[i] = Cubed(root[i] - ((41943 * p->c[i] + 16) >> 9) + 10484);
+  }
+  FromXyz(k, x, y, z, p);
+}
+
+// The whole numbers are doubles, since products need more than 32 bits.
 void FromLuv(const BlockConstants& given, ColorPlanes* p) {
   const BlockConstants k = given;
-  float x[kColorBlock], y[kColorBlock], z[kColorBlock];
+  constexpr double kStep = 1.0 / (1 << 14);
+  int32_t x[kColorBlock], y[kColorBlock], z[kColorBlock], of_u[kColorBlock], of_v[kColorBlock];
   for (int i = 0; i < kColorBlock; ++i) {
-    const float light = p->a[i] * (100 / 255.0f), f = (light + 16) * (1 / 116.0f);
-    const float u = p->b[i] * (354 / 255.0f) - 134, v = p->c[i] * (262 / 255.0f) - 140;
-    const float up = 3 * (u + light * 13 * kPlaceU);
-    const float divisor = v + light * 13 * kPlaceV;
-    const float vp = Least(0.25f, Most(-0.25f, 0.25f / divisor));
-    y[i] = light >= 8 ? f * f * f : light * (1 / 903.3f);
-    x[i] = Least(2.0f, Most(0.0f, 3 * y[i] * up * vp));
-    z[i] = Least(2.0f, Most(0.0f, y[i] * ((12 * 13 * light - up) * vp - 5)));
+    y[i] = k.light[p->a[i]];
+    of_u[i] = k.chroma[p->a[i] * 256 + p->b[i]];
+    of_v[i] = k.chroma[(256 + p->a[i]) * 256 + p->c[i]];
   }
-  Gamma(k, x, y, z, p);
+  for (int i = 0; i < kColorBlock; ++i) {
+    const double light = y[i], v = of_v[i], product = of_u[i] * v;
+    const auto bounded = [](double value) HWY_ATTR {
+      return static_cast<int32_t>(value < 0 ? 0 : value > (2 << 14) ? (2 << 14) : value);
+    };
+    x[i] = bounded(light * std::trunc(product * kStep) * kStep);
+    const double height = v * p->a[i] * (12 * 13 * 100 * 16) - product * 85;
+    const double depth = std::trunc(light * (std::trunc(height * kStep) - 5 * 255 * (1 << 14)) * kStep);
+    z[i] = bounded(std::trunc(depth * (1.0 / 256)) + std::trunc(depth * (1.0 / 65536)));
+  }
+  FromXyz(k, x, y, z, p);
 }
 
 // Floats of 3 or 4 channels to gray, and in another order. Return how many pixels are done.
@@ -332,7 +324,9 @@ int64_t SwapFloats(const float* src, float* dst, int64_t n) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <algorithm>
 #include <array>
+#include <memory>
 
 namespace minnow::vision {
 
@@ -385,6 +379,45 @@ void split_pixels_of(const uint8_t* src, int64_t channels, bool swap, int64_t n,
   HWY_DYNAMIC_DISPATCH(SplitBlock)(src, channels, swap ? p->c : p->a, p->b, swap ? p->a : p->c);
 }
 
+// Steps of 2^-14 by the lightness of bytes: Y, and then its root.
+const int32_t* light_table() {
+  static const auto table = [] {
+    std::array<int32_t, 512> made;
+    for (size_t i = 0; i < 256; ++i) {
+      const double light = static_cast<double>(i) / 2.55, root = (light + 16) / 116;
+      made[i] = saturated<int32_t>((1 << 14) * (i <= 20 ? light * (27 / 24389.0) : root * root * root));
+      made[256 + i] = saturated<int32_t>((1 << 14) * root);
+    }
+    return made;
+  }();
+  return table.data();
+}
+
+// By lightness and u the ninefold numerator of X, in steps of 1 / 16; by lightness and v a fourth of the inverse of V,
+// in steps of 2^-24.
+const int32_t* chroma_table() {
+  static const auto table = [] {
+    auto made = std::make_unique<int32_t[]>(size_t{2} << 16);
+    constexpr double kSum = 0.950456 + 15 + 3 * 1.088754;
+    for (size_t i = 0; i < size_t{1} << 16; ++i) {
+      const double light = static_cast<double>(i >> 8) / 2.55, byte = static_cast<double>(i & 255) / 255;
+      made[i] = saturated<int32_t>(144 * (byte * 354 - 134 + light * (52 * 0.950456 / kSum)));
+      const double divisor = byte * 262 - 140 + light * (117 / kSum);
+      made[i + (size_t{1} << 16)] = saturated<int32_t>((1 << 24) * std::clamp(0.25 / divisor, -0.25, 0.25));
+    }
+    return made;
+  }();
+  return table.get();
+}
+
+// Of blue, green and red in XYZ, in steps of 2^-12.
+void set_xyz_weights(double white_x, double white_z, BlockConstants* k) {
+  for (size_t i = 0; i < 9; ++i) {
+    const double white = i % 3 == 0 ? white_x : i % 3 == 2 ? white_z : 1;
+    k->whole[i] = saturated<int32_t>(4096 * white * static_cast<double>(kXyzToRgb[2 - i / 3][i % 3]));
+  }
+}
+
 const float* linear_table(bool linear) {
   static const auto tables = [] {
     std::array<std::array<float, 256>, 2> made;
@@ -425,11 +458,17 @@ ColorBlockFunction color_block(const ColorChange& change, BlockConstants* k) {
     case ColorSpace::kLab:
       if (!back) return nullptr;
       k->gamma = gamma_table(change.linear);
+      k->light = light_table();
+      set_xyz_weights(0.950456, 1.088754, k);
       return HWY_DYNAMIC_DISPATCH(FromLab);
     case ColorSpace::kLuv:
-      k->gamma = gamma_table(change.linear);
       k->linear = linear_table(change.linear);
-      return back ? HWY_DYNAMIC_DISPATCH(FromLuv) : HWY_DYNAMIC_DISPATCH(ToLuv);
+      if (!back) return HWY_DYNAMIC_DISPATCH(ToLuv);
+      k->gamma = gamma_table(change.linear);
+      k->light = light_table();
+      k->chroma = chroma_table();
+      set_xyz_weights(1, 1, k);
+      return HWY_DYNAMIC_DISPATCH(FromLuv);
     default:
       return nullptr;
   }

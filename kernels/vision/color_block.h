@@ -16,12 +16,14 @@ struct ColorPlanes {
 
 // Constants of a conversion; which are used depends on it.
 struct BlockConstants {
-  int32_t whole[9] = {};           // weights
-  float hue = 0;                   // steps of the circle per degree, or sixths of the circle per step
-  int32_t circle = 0;              // steps
-  bool is_reversed = false;        // it is of red, green and blue, else of blue, green and red
-  const float* linear = nullptr;   // of each byte
-  const uint8_t* gamma = nullptr;  // of each of 4096 linear values
+  int32_t whole[9] = {};            // weights
+  float hue = 0;                    // steps of the circle per degree, or sixths of the circle per step
+  int32_t circle = 0;               // steps
+  bool is_reversed = false;         // it is of red, green and blue, else of blue, green and red
+  const float* linear = nullptr;    // of each byte
+  const uint8_t* gamma = nullptr;   // of each of 4096 linear values
+  const int32_t* light = nullptr;   // of each lightness: Y and its root
+  const int32_t* chroma = nullptr;  // of each lightness and u, then of each lightness and v
 };
 
 using ColorBlockFunction = void (*)(const BlockConstants&, ColorPlanes*);
