@@ -326,13 +326,17 @@ bool can_launch(const Product& p, const ProductConfig& config) {
 std::vector<ProductConfig> product_configs(const Product& product, size_t most) {
   const Chip& chip = current_chip();
   std::vector<std::pair<double, ProductConfig>> ranked;
-  for (int i = 0; i < tile_count(); ++i)
-    for (const ProductConfig& config :
-         {ProductConfig{i, 1, false}, ProductConfig{i, 2, false}, ProductConfig{i, 4, false}, ProductConfig{i, 2, true},
-          ProductConfig{i, 4, true}, ProductConfig{i, 8, true}}) {
-      if (!can_launch(product, config) || !is_sensible(product, tile_at(i), config, chip)) continue;
-      ranked.emplace_back(estimate(product, tile_at(i), config, chip), config);
-    }
+  // What is not sensible has to do for products that are too small for all tiles.
+  for (const bool all : {false, true}) {
+    if (!ranked.empty()) break;
+    for (int i = 0; i < tile_count(); ++i)
+      for (const ProductConfig& config :
+           {ProductConfig{i, 1, false}, ProductConfig{i, 2, false}, ProductConfig{i, 4, false},
+            ProductConfig{i, 2, true}, ProductConfig{i, 4, true}, ProductConfig{i, 8, true}}) {
+        if (!can_launch(product, config) || !(all || is_sensible(product, tile_at(i), config, chip))) continue;
+        ranked.emplace_back(estimate(product, tile_at(i), config, chip), config);
+      }
+  }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   if (ranked.size() > most) ranked.resize(most);
   std::vector<ProductConfig> configs;

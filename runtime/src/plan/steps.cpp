@@ -346,7 +346,8 @@ Status Planner::find_kernel(const PlanNode& node, const KernelRow* row, Step* st
   auto& known = x_.kernels_[{node.source, node.part}];
   std::string signature = signature_of(*step);
   for (const std::shared_ptr<KernelEntry>& entry : known) {
-    if (entry->op == node.op && entry->device == node.device && entry->signature == signature &&
+    // Other shapes may be for another of the device's kernels of the op.
+    if (entry->op == node.op && entry->row == row && entry->device == node.device && entry->signature == signature &&
         *entry->attrs == *node.attrs) {
       step->entry = entry;
       return ok();
