@@ -1,6 +1,7 @@
 #include "kernels/cuda/product/rearrange.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/cuda/product/ending.cuh"
 
@@ -50,30 +51,46 @@ __global__ void __launch_bounds__(kThreads) scale_weights_kernel(WeightScaling s
   }
 }
 
-// A thread makes 8 channels of a pixel.
-template <typename T>
-__global__ void __launch_bounds__(kThreads) gather_blocks_kernel(BlockGather g, int chunks, int64_t total) {
+// A thread makes 8 channels of a pixel. kBlock: the side of the blocks, 0 for any. `whole`: where a row of a block has
+// 8 elements or more, they lie at multiples of 16 bytes.
+template <typename T, int kBlock, typename Index>
+__global__ void __launch_bounds__(kThreads) gather_blocks_kernel(BlockGather g, int chunks, Index total, bool whole) {
   let_next_start();
-  wait_for_previous();
-  const int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
-  if (i >= total) return;
+  const Index i = blockIdx.x * Index{kThreads} + static_cast<Index>(threadIdx.x);
   const int chunk = static_cast<int>(i % chunks);
-  const int64_t pixel = i / chunks;
-  const int w = static_cast<int>(pixel % g.out_width), h = static_cast<int>(pixel / g.out_width % g.out_height);
-  const int image = static_cast<int>(pixel / g.out_width / g.out_height);
-  const int area = g.block * g.block;
+  Index pixel = i / chunks;
+  const int w = static_cast<int>(pixel % g.out_width);
+  pixel /= g.out_width;
+  const int h = static_cast<int>(pixel % g.out_height), image = static_cast<int>(pixel / g.out_height);
+  const int block = kBlock > 0 ? kBlock : g.block, area = block * block;
+  wait_for_previous();
+  if (i >= total) return;
   union {
     T v[8];
     uint4 words[sizeof(T) / 2];
   };
+  const auto at = [&](int c, int row, int column) {
+    return static_cast<const T*>(g.from) + (((int64_t{image} * g.channels + c) * g.height + row) * g.width + column);
+  };
+  bool done = false;
+  if constexpr (kBlock >= 8) {
+    const int k = chunk * 8, c = k / area;
+    const int row = h * block - g.pad_h + k / block % block, column = w * block - g.pad_w + k % block;
+    done = whole && c < g.channels && row >= 0 && row < g.height && column >= 0 && column + 8 <= g.width;
+    if (done) {
+      const uint4* from = reinterpret_cast<const uint4*>(at(c, row, column));
 #pragma unroll
-  for (int e = 0; e < 8; ++e) {
-    const int k = chunk * 8 + e, c = k / area, y = k / g.block % g.block, x = k % g.block;
-    const int row = h * g.block - g.pad_h + y, column = w * g.block - g.pad_w + x;
-    const bool inside = c < g.channels && row >= 0 && row < g.height && column >= 0 && column < g.width;
-    v[e] = inside
-               ? static_cast<const T*>(g.from)[((int64_t{image} * g.channels + c) * g.height + row) * g.width + column]
-               : T(0);
+      for (int e = 0; e < static_cast<int>(sizeof(T) / 2); ++e) words[e] = from[e];
+    }
+  }
+  if (!done) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int k = chunk * 8 + e, c = k / area, y = k / block % block, x = k % block;
+      const int row = h * block - g.pad_h + y, column = w * block - g.pad_w + x;
+      const bool inside = c < g.channels && row >= 0 && row < g.height && column >= 0 && column < g.width;
+      v[e] = inside ? *at(c, row, column) : T(0);
+    }
   }
 #pragma unroll
   for (int e = 0; e < static_cast<int>(sizeof(T) / 2); ++e)
@@ -122,14 +139,31 @@ Status scale_weights(const WeightScaling& scaling, cudaStream_t stream) {
   }
 }
 
+namespace {
+
+template <typename T>
+Status gather_of(const BlockGather& g, int chunks, int64_t total, cudaStream_t stream) {
+  const dim3 grid(groups(total, kThreads));
+  const auto is_even = [](int64_t n) { return n * static_cast<int64_t>(sizeof(T)) % 16 == 0; };
+  const bool whole = g.block % 8 == 0 && is_even(g.width) && is_even(g.pad_w) && is_even(g.block) &&
+                     reinterpret_cast<uintptr_t>(g.from) % 16 == 0;
+  if (total > std::numeric_limits<int>::max() - kThreads)
+    return start("to gather blocks", gather_blocks_kernel<T, 0, int64_t>, grid, stream, g, chunks, total, whole);
+  const auto kernel = g.block == 2    ? gather_blocks_kernel<T, 2, int>
+                      : g.block == 4  ? gather_blocks_kernel<T, 4, int>
+                      : g.block == 16 ? gather_blocks_kernel<T, 16, int>
+                                      : gather_blocks_kernel<T, 0, int>;
+  return start("to gather blocks", kernel, grid, stream, g, chunks, static_cast<int>(total), whole);
+}
+
+}  // namespace
+
 Status gather_blocks(const BlockGather& gather, cudaStream_t stream) {
   const int chunks = (gather.channels * gather.block * gather.block + 7) / 8;
   const int64_t total = int64_t{gather.images} * gather.out_height * gather.out_width * chunks;
   if (total < 1) return ok();
-  const dim3 grid(groups(total, kThreads));
-  return bytes_of(gather.element) == 2
-             ? start("to gather blocks", gather_blocks_kernel<uint16_t>, grid, stream, gather, chunks, total)
-             : start("to gather blocks", gather_blocks_kernel<uint32_t>, grid, stream, gather, chunks, total);
+  return bytes_of(gather.element) == 2 ? gather_of<uint16_t>(gather, chunks, total, stream)
+                                       : gather_of<uint32_t>(gather, chunks, total, stream);
 }
 
 }  // namespace minnow::cuda
