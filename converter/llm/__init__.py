@@ -1,4 +1,4 @@
-"""Language models -> IR: GGUF files and Hugging Face folders as checkpoints, and a step graph for each architecture."""
+"""Language models -> IR: GGUF files, folders of Hugging Face and MNN-LLM, and a step graph for each."""
 
 from minnow.converter.llm.frontend import frontend
 

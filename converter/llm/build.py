@@ -24,6 +24,8 @@ def build(checkpoint: Checkpoint, cache: DType = DType.F16, block: int = BLOCK) 
         UnsupportedError: the architecture is not known, or a setting of it.
         ModelError: tensors and hyperparameters do not fit.
     """
+    if checkpoint.graph is not None:
+        return checkpoint.graph(cache, block)
     return built(Step(checkpoint, cache, block))
 
 

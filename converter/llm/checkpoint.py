@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minnow.schema.errors import FormatError, ModelError, UnsupportedError
-from minnow.schema.ir import Blob
+from minnow.schema.errors import FormatError, ModelError
+from minnow.schema.ir import Blob, DType, Model
 
 _MOST = 1 << 31
 
@@ -113,6 +113,8 @@ class Checkpoint:
         tokenizer: gives the content of `tokenizer.json`; None where the source has no tokenizer.
         chat_template: Jinja2; None without one.
         bos: token that begins a text, or None. eos: those that end one. add_bos: texts begin with `bos`.
+        graph: where the source has a graph itself, makes it that of a step, by the element type of the cache and the
+            tokens of a block; None: its architecture has a builder.
         pooling, normalize: of embedding models, where files besides `config.json` say them.
     """
 
@@ -127,6 +129,7 @@ class Checkpoint:
     add_bos: bool = False
     pooling: str = ""
     normalize: bool = False
+    graph: Callable[[DType, int], Model] | None = None
 
     @property
     def model_type(self) -> str:
@@ -153,11 +156,9 @@ def open_checkpoint(path: Path) -> Checkpoint:
 
         return open_folder(path)
     if kind == "mnn":
-        raise UnsupportedError(
-            "this is a folder of MNN-LLM, the form of MNN's exporter of language models, which is not read",
-            where=str(path),
-            hint="convert the checkpoint that it was exported from: its GGUF file or Hugging Face folder",
-        )
+        from minnow.converter.llm.mnn.folder import open_mnn
+
+        return open_mnn(path)
     raise FormatError(
         "this is no language model",
         where=str(path),

@@ -34,7 +34,7 @@ def convert_checkpoint(source: Path, options: ConvertOptions) -> Report:
     """Converts a checkpoint to a folder.
 
     Args:
-        source: a GGUF file, or a Hugging Face folder.
+        source: a GGUF file, or a folder of Hugging Face or MNN-LLM.
         options: those of `minnow.convert`; the target is Minnow's engine, unless `mnn_llm` asks for MNN's.
 
     Raises:

@@ -81,7 +81,7 @@ class Description:
                 "cannot read the description of the language model",
                 where=str(path),
                 why=e.strerror or str(e),
-                hint="`mnnconvert MODEL -o FOLDER` makes the folder of a GGUF file or a Hugging Face folder",
+                hint="`mnnconvert MODEL -o FOLDER` makes the folder of a GGUF file, a Hugging Face or MNN-LLM folder",
             ) from None
         except (ValueError, RecursionError) as e:
             raise FormatError("the file is no JSON", where=str(path), why=str(e)[:200]) from None

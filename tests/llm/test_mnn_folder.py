@@ -5,6 +5,7 @@ Needs an environment with MNN, whose Python MINNOW_MNN_PYTHON names.
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -23,6 +24,8 @@ from minnow.converter.llm.tokenizer import form
 from minnow.llm.model import LanguageModel
 from minnow.llm.tokenizer import Tokenizer
 from minnow.schema.errors import UnsupportedError, UsageError
+from minnow.schema.mnn import wire
+from minnow.schema.mnn.side_file import SideFile, attach, detach
 
 REFUSED = {
     "llama dynamic": "rotary positions that depend on the length",
@@ -79,11 +82,11 @@ def test_mnn_gives_the_logits_of_transformers(family: str, tmp_path: Path) -> No
         np.testing.assert_allclose(logits, wanted[rows], atol=CLOSE, rtol=0)
 
 
-@needs_mnn
-@pytest.mark.sampled(4)
-@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "F16", "BF16"])
-def test_weights_of_few_bits_stay_as_they_are(kind: str, tmp_path: Path) -> None:
-    """With the table of tokens packed, too; the same file in Minnow's engine is the other side."""
+_SPELLED = [*_LETTERS[: VOCABULARY - 1], "ab"]
+
+
+def _packed(kind: str, folder: Path) -> Path:
+    """A GGUF file with matrices of a type, and a head that is the table of tokens."""
     sizes = {"hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 4, "num_hidden_layers": 2}
     model = decoder("llama tied, with biases", **sizes, head_dim=64, attention_bias=False, mlp_bias=False)
     if kind == "F16":
@@ -94,13 +97,20 @@ def test_weights_of_few_bits_stay_as_they_are(kind: str, tmp_path: Path) -> None
         "tokenizer__ggml__pre": "gpt-2",
         "tokenizer__ggml__merges": ["a b"],
     }
-    tokens = [*_LETTERS[: VOCABULARY - 1], "ab"]
-    source = write_gguf(model, tmp_path / "model.gguf", kind, tokenizer__ggml__tokens=tokens, **vocabulary)
+    return write_gguf(model, folder / "model.gguf", kind, tokenizer__ggml__tokens=_SPELLED, **vocabulary)
+
+
+@needs_mnn
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "F16", "BF16"])
+def test_weights_of_few_bits_stay_as_they_are(kind: str, tmp_path: Path) -> None:
+    """With the table of tokens packed, too; the same file in Minnow's engine is the other side."""
+    source = _packed(kind, tmp_path)
     convert(source, output=tmp_path / "mnn", mnn_llm=True)
     convert(source, output=tmp_path / "ours", verify=False)
     prompt = _tokens(9, 3)
     found = mnn_llm_oracle.run(tmp_path / "mnn", tmp_path, [[prompt]], length=4, texts=["abba"])
-    assert found.texts == [[VOCABULARY - 1, tokens.index("b"), tokens.index("a")]]
+    assert found.texts == [[VOCABULARY - 1, _SPELLED.index("b"), _SPELLED.index("a")]]
     engine = LanguageModel.load(tmp_path / "ours", cache="f32", threads=1, precision="high")
     whole = [*prompt, *found.answers[0]]
     ours = engine.step([(whole, engine.sequence(), 5)])
@@ -108,6 +118,55 @@ def test_weights_of_few_bits_stay_as_they_are(kind: str, tmp_path: Path) -> None
     if kind != "BF16":
         size = sum(f.stat().st_size for f in (tmp_path / "mnn").iterdir() if f.suffix in (".weight", ".bin"))
         assert size < 1.4 * source.stat().st_size
+
+
+def _as_exported(folder: Path) -> None:
+    """What MNN's exporter writes: offsets of code 0, scales in float32, the table of tokens among the weights, and no
+    word of what wrote it."""
+    net = wire.read((folder / "llm.mnn").read_bytes())
+    attach(net, folder / "llm.mnn.weight")
+    net["extraInfo"] = {"version": "3.6.1"}
+    table = None
+    for op in net["oplists"]:
+        stored = op.get("main", {}).get("quanParameter")
+        if stored is None:
+            continue
+        alpha = np.asarray(stored.pop("alphaFp16")).view(np.float16).astype(np.float32)
+        stored.pop("scaleStorage")
+        if stored.get("readType"):
+            alpha[::2] -= alpha[1::2] * stored["aMin"]
+            stored["aMin"] = 1
+        stored["alpha"] = alpha
+        table = op["main"]
+    assert table is not None  # of the head, the last layer, which is that of the tokens
+    weights = io.BytesIO()  # the old ones are mapped
+    detach(net, SideFile(weights))
+    (folder / "llm.mnn.weight").write_bytes(weights.getvalue())
+    (folder / "llm.mnn").write_bytes(wire.write(net))
+    begin, codes, scales = table["external"][:3]
+    bits = table["quanParameter"]["aMaxOrBits"]
+    head = 6 + (1 << bits)
+    facts = json.loads((folder / "llm_config.json").read_text())
+    tied = [int(n) for n in (begin + head, begin + codes, scales, bits, 32)]
+    (folder / "llm_config.json").write_text(json.dumps({**facts, "tie_embeddings": tied}))
+    for file in folder.glob("embeddings_*"):
+        file.unlink()
+
+
+@needs_mnn
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0"])
+def test_what_an_exporter_writes_is_read(kind: str, tmp_path: Path) -> None:
+    """MNN's runtime and Minnow's engine give the same for the same folder."""
+    source = _packed(kind, tmp_path)
+    convert(source, output=tmp_path / "mnn", mnn_llm=True)
+    _as_exported(tmp_path / "mnn")
+    convert(tmp_path / "mnn", output=tmp_path / "ours")
+    prompt = _tokens(9, 3)
+    found = mnn_llm_oracle.run(tmp_path / "mnn", tmp_path, [[prompt]], length=4)
+    engine = LanguageModel.load(tmp_path / "ours", cache="f32", threads=1, precision="high")
+    ours = engine.step([([*prompt, *found.answers[0]], engine.sequence(), 5)])
+    np.testing.assert_allclose(found.logits[0], ours, atol=5e-3, rtol=0)
+    assert ours.argmax(-1).tolist()[:4] == found.answers[0]
 
 
 @needs_mnn

@@ -134,6 +134,8 @@ def step_for_mnn(checkpoint: Checkpoint) -> tuple[MnnStep, Model]:
         UnsupportedError: the architecture is not known, or has something that MNN's runtime does not have.
         ModelError: tensors and hyperparameters do not fit.
     """
+    if checkpoint.graph is not None:
+        raise UnsupportedError("the source is a folder of MNN-LLM already", where=str(checkpoint.path))
     step = MnnStep(checkpoint)
     model = built(step)
     if step.window:  # of which the first layers did not know
