@@ -1,0 +1,35 @@
+// From tokens back to text, one token after the other: a chain of stages, each of which gives on what is certain.
+#pragma once
+
+#include "runtime/text/json_part.h"
+
+namespace minnow_language {
+
+using Tokens = std::vector<std::string>;
+
+class Stage {
+ public:
+  virtual ~Stage() = default;
+  virtual Tokens push(const Tokens& tokens) = 0;
+  virtual Tokens finish() { return {}; }  // what is left; the stage then begins anew
+};
+
+// Makes a stage: what it gets is one text already, or tokens.
+struct Maker {
+  std::function<std::unique_ptr<Stage>(bool fused)> make;
+  bool fuses = false;
+};
+std::vector<Maker> read_decoder(const Part& part);
+std::vector<Maker> no_decoder();
+
+class Chain {
+ public:
+  explicit Chain(const std::vector<Maker>& makers);
+  std::string push(const Tokens& tokens);
+  std::string finish();
+
+ private:
+  std::vector<std::unique_ptr<Stage>> stages_;
+};
+
+}  // namespace minnow_language

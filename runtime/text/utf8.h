@@ -1,0 +1,35 @@
+// Texts in UTF-8.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace minnow_language {
+
+// Bytes of the character at the beginning; 0 where there is none: `cut` then says how many bytes are the beginning of a
+// character that more bytes could complete, and else are the longest wrong part (at least 1).
+size_t character_size(std::string_view text, size_t* cut = nullptr);
+bool is_utf8(std::string_view text);
+// The characters of a valid text.
+std::vector<std::string_view> characters(std::string_view text);
+// Unicode's white space.
+bool is_space(std::string_view character);
+// A letter, mark, number or connector: what \w is.
+bool is_word(std::string_view character);
+// The text in the normal form C, D, KC or KD, by the name "NFC".
+std::string normalized(const std::string& text, const std::string& form);
+
+// Bytes that come one after the other become text; what is no UTF-8 becomes U+FFFD.
+class Utf8Stream {
+ public:
+  std::string push(std::string_view bytes, bool last);
+
+ private:
+  std::string kept_;
+};
+
+inline constexpr const char* kReplacement = "\xEF\xBF\xBD";
+
+}  // namespace minnow_language
