@@ -6,8 +6,23 @@ from typing import Any, ClassVar, Literal
 
 from minnow.options.option import Options, option
 from minnow.options.read import Path
-from minnow.options.run import ComputeOptions
+from minnow.options.run import ComputeOptions, Precision
 from minnow.options.sampler import SamplerOptions
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class LanguageComputeOptions(ComputeOptions):
+    """How a language model computes."""
+
+    SECTION: ClassVar[str] = "Running the model"
+
+    precision: Precision = option(
+        "normal",
+        "Precision of products with constant weights, as for other models; the error of normal, 16 bits of each "
+        "factor, is far below that of weights in 2 to 8 bits.",
+    )
+    device: str = option("cpu", "Where the model runs: cpu, or a device such as cuda.")
+    cache: Literal["f16", "f32", "int8"] = option("f16", "Numbers of the cached keys and values.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -28,13 +43,11 @@ class BatchOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class LanguageOptions(BatchOptions, ComputeOptions):
+class LanguageOptions(BatchOptions, LanguageComputeOptions):
     """Options of loading a language model: the arguments of `minnow.llm.load`."""
 
     SECTION: ClassVar[str] = "Running the model"
 
-    device: str = option("cpu", "Where the model runs: cpu, or a device such as cuda.")
-    cache: Literal["f16", "f32", "int8"] = option("f16", "Numbers of the cached keys and values.")
     draft: Path | None = option(
         None,
         "Guess tokens, which the model checks several at a time, with the same distribution: `ngram` finds them "
@@ -113,7 +126,7 @@ class ChatCommand(LanguageOptions, AnswerOptions):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class BenchLanguageCommand(ComputeOptions):
+class BenchLanguageCommand(LanguageComputeOptions):
     """The flags of `mnnconvert llm bench`."""
 
     SECTION: ClassVar[str] = "Measuring"
@@ -126,12 +139,10 @@ class BenchLanguageCommand(ComputeOptions):
     )
     batch: Sequence[str] = option(("1",), "How many answers are written at a time.", metavar="N,...")
     runs: int = option(5, "How often each is measured.", least=1)
-    device: str = option("cpu", "Where the model runs: cpu, or a device such as cuda.")
-    cache: Literal["f16", "f32", "int8"] = option("f16", "Numbers of the cached keys and values.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PerplexityCommand(ComputeOptions):
+class PerplexityCommand(LanguageComputeOptions):
     """The flags of `mnnconvert llm perplexity`."""
 
     SECTION: ClassVar[str] = "Windows"
@@ -144,8 +155,6 @@ class PerplexityCommand(ComputeOptions):
         least=1,
     )
     limit: int | None = option(None, "Look only at this many tokens of the file.", least=2)
-    device: str = option("cpu", "Where the model runs: cpu, or a device such as cuda.")
-    cache: Literal["f16", "f32", "int8"] = option("f16", "Numbers of the cached keys and values.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

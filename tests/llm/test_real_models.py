@@ -11,6 +11,7 @@ from language_model_files import STORIES, STORY, smollm2
 from minnow import convert
 from minnow.llm.model import LanguageModel
 from minnow.llm.tokenizer import Tokenizer
+from minnow.options.generate import LanguageOptions
 
 _PROMPTS = (
     "What is the capital of France?", "Count to five.", "Write a haiku about rain.", "Who wrote Hamlet?",
@@ -23,14 +24,18 @@ _PROMPTS = (
 _ANSWER = 64
 
 
-def _greedy(model: LanguageModel, prompts: list[list[int]], count: int, ends: set[int]) -> list[list[int]]:
-    """Greedy answers to all prompts, which share the steps of the model."""
+def _greedy(
+    model: LanguageModel, prompts: list[list[int]], count: int, ends: set[int], seen: dict[int, list[int]] | None = None
+) -> list[list[int]]:
+    """Greedy answers to all prompts, which share the steps of the model. `seen` gets hashes of the logits of each."""
     sequences = [model.sequence() for _ in prompts]
     answers: list[list[int]] = [[] for _ in prompts]
     new = dict(enumerate(prompts))
     while new:
         logits = model.step([(tokens, sequences[i], 1) for i, tokens in new.items()])
-        for i, token in zip(list(new), logits.argmax(-1).tolist(), strict=True):
+        for i, row, token in zip(list(new), logits, logits.argmax(-1).tolist(), strict=True):
+            if seen is not None:
+                seen.setdefault(i, []).append(hash(row.tobytes()))
             answers[i].append(token)
             new[i] = [token]
             if token in ends or len(answers[i]) == count:
@@ -50,7 +55,9 @@ def test_the_known_story(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_answers_are_those_of_transformers(tmp_path: Path) -> None:
-    """The same greedy tokens for 20 prompts, and logits that are as near as the sums in another order let them be.
+    """The same greedy tokens for 20 prompts, with the default precision of language models, and logits that are near.
+
+    Written together, token by token, logits are bit for bit those of each text alone and at once.
 
     A text is what transformers writes greedily if each of its tokens has the largest of its logits behind those before:
     so one run over a finished answer proves what as many runs as it has tokens would.
@@ -61,13 +68,15 @@ def test_answers_are_those_of_transformers(tmp_path: Path) -> None:
 
     path = smollm2()
     convert(path, output=tmp_path, verify=False)
-    model = LanguageModel.load(tmp_path, cache="f32", threads=2)
+    model = LanguageModel.load(tmp_path, cache="f32", threads=2, precision=LanguageOptions().precision)
     tokenizer = Tokenizer.from_file(tmp_path / "tokenizer.json")
     asked = [tokenizer.encode(f"<|im_start|>user\n{p}<|im_end|>\n<|im_start|>assistant\n") for p in _PROMPTS]
-    answers = _greedy(model, asked, _ANSWER, {2})
+    seen: dict[int, list[int]] = {}
+    answers = _greedy(model, asked, _ANSWER, {2}, seen)
     assert any(len(answer) == _ANSWER for answer in answers)
     theirs = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32).eval()
-    for prompt, tokens, answer in zip(_PROMPTS, asked, answers, strict=True):
+    integers = "avx512_vnni" in Path("/proc/cpuinfo").read_text().split()  # else sums depend on the number of rows
+    for number, (prompt, tokens, answer) in enumerate(zip(_PROMPTS, asked, answers, strict=True)):
         assert len(answer) == _ANSWER or answer[-1] == 2, prompt
         text = tokens + answer[:-1]
         with torch.no_grad():
@@ -78,4 +87,6 @@ def test_answers_are_those_of_transformers(tmp_path: Path) -> None:
         sequence = model.sequence()
         got = model.step([(text, sequence, len(text))])
         sequence.close()
+        if integers:
+            assert [hash(row.tobytes()) for row in got[len(tokens) - 1 :]] == seen[number], prompt
         assert np.abs(got - want).max() < 1e-3 * np.abs(want).max(), prompt
