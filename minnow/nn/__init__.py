@@ -11,14 +11,15 @@ import importlib
 import importlib.util
 from typing import Any
 
+from minnow.nn.gradient import grad
 from minnow.nn.graph_module import load_module
 from minnow.nn.layer import batch_norm, conv, dropout, linear
 from minnow.nn.loaded_module import load_module_from_file
 from minnow.nn.module import EmptyModule, Module
 from minnow.nn.runtime_manager import create_runtime_manager
 
-__all__ = ["EmptyModule", "Module", "batch_norm", "conv", "create_runtime_manager", "dropout", "dummy", "linear",
-           "load_module", "load_module_from_file"]  # fmt: skip
+__all__ = ["EmptyModule", "Module", "batch_norm", "conv", "create_runtime_manager", "dropout", "dummy", "grad",
+           "linear", "load_module", "load_module_from_file"]  # fmt: skip
 
 dummy = EmptyModule()
 """The one of a program."""

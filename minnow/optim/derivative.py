@@ -25,7 +25,7 @@ def derivatives(outputs: Sequence[Var], diffs: Sequence[Var] | None, by: Sequenc
     if len(given) != len(outputs):
         raise UsageError(f"{len(given)} output_diffs for {len(outputs)} outputs")
     graph, leaves, value_of = graph_and_values([*outputs, *given, *by])
-    known = {value_of(v): v for v in [*leaves, *_all([*outputs, *given])]}
+    known = {value_of(v): v for v in [*leaves, *computed_of([*outputs, *given])]}
     values = [value_of(v) for v in outputs]
     count = len(graph)
     b = Builder(graph, origin="loss")
@@ -45,7 +45,7 @@ def _value(value: Value | None, var: Var) -> Value:
     return value
 
 
-def _all(roots: Sequence[Var]) -> list[Var]:
+def computed_of(roots: Sequence[Var]) -> list[Var]:
     """All Vars that others are computed of, and these."""
     seen: dict[int, Var] = {}
     stack = list(roots)
