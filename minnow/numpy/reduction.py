@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import numpy as np
@@ -270,7 +271,17 @@ digitize = host("digitize")
 histogram2d = host("histogram2d")
 histogram_bin_edges = host("histogram_bin_edges")
 histogramdd = host("histogramdd")
-diff = host("diff")
+
+
+def _diff(a: Any, n: Any = 1, *args: Any, **kwargs: Any) -> Any:
+    """numpy's, which takes as many turns as `n` says, though there is nothing left after those of the longest axis."""
+    if isinstance(n, (int, np.integer)):
+        operands = (a, *args[1:], *(v for k, v in kwargs.items() if k != "axis"))
+        n = builtins.min(n, builtins.sum(builtins.sum(np.shape(v)) + 1 for v in operands))
+    return np.diff(a, n, *args, **kwargs)
+
+
+diff = host("diff", _diff)
 ediff1d = host("ediff1d")
 gradient = host("gradient")
 interp = host("interp")

@@ -16,6 +16,7 @@ from minnow.expr.operation import apply
 from minnow.expr.var import Var, as_var
 from minnow.numpy.host import call, host, into
 from minnow.numpy.reduction import in_graph
+from minnow.schema.errors import UsageError
 
 _BY_ROWS = ("C", "A", "K")
 """Orders in which the last axis is the fastest one of a value of a graph, which has no order in memory."""
@@ -89,6 +90,8 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
     if in_graph(a):
         rank = as_var(a).ndim
         froms, tos = (axes_of(v, rank) for v in (source, destination))
+        if len(froms) != len(tos):
+            raise UsageError(f"{len(froms)} axes are moved to {len(tos)} places")
         order = [i for i in builtins.range(rank) if i not in froms]
         for to, come in builtins.sorted(builtins.zip(tos, froms, strict=True)):
             order.insert(to, come)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 import warnings
 
+import numpy as np
 import pytest
 from fuzz_express import call, little_memory, targets
 
+import minnow.numpy as mnp
+from minnow import expr
 from minnow.errors import UsageError
 from minnow.expr import Var
 
@@ -19,6 +22,22 @@ def test_random_calls(block: int) -> None:
         warnings.simplefilter("ignore")
         made = [call(random.Random(900_000 + 500 * block + i), names) for i in range(500)]
     assert len(set(made)) > 300
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 3), (0, 5), (3, 0)])
+def test_differences_of_more_turns_than_there_are_elements(shape: tuple[int, ...]) -> None:
+    """numpy takes each of the turns."""
+    a = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    for more in ({}, {"axis": 0}, {"prepend": 1.0}, {"append": a, "axis": -1}):
+        for n in (0, 1, 2, 3, 20):
+            np.testing.assert_array_equal(np.asarray(mnp.diff(a, n, **more)), np.diff(a, n, **more))
+        assert mnp.diff(a, 2**70, **more).shape == list(np.diff(a, 20, **more).shape)
+        assert mnp.diff(a, np.int64(2**62), **more).shape == list(np.diff(a, 20, **more).shape)
+
+
+def test_moved_axes_need_as_many_places() -> None:
+    with pytest.raises(UsageError, match="2 axes are moved to 1 places"):
+        mnp.moveaxis(expr.placeholder([2, 3, 4]), [0, 1], [2])
 
 
 def test_vars_refuse_what_they_cannot_hold() -> None:
