@@ -212,6 +212,37 @@ def attention_of_tiles(folder: Path, threads: int) -> list[str]:
     return wrong
 
 
+def masked_attention_of_tiles(threads: int) -> list[str]:
+    """Masks of both kinds, rows that see nothing, and keys behind the row, in more than one tile."""
+    rng = np.random.default_rng(14)
+    q, k, v = (rounded(normal(rng, 1, 2, *shape)) for shape in ((67, 40), (83, 40), (83, 33)))
+    seen = rng.random((1, 1, 67, 83)) < 0.7
+    seen[..., 5, :] = seen[..., 40, :] = False
+    seen[..., 7, 32:] = False
+    numbers = np.where(seen, normal(rng, 1, 2, 67, 83), np.float32(-np.inf))
+    wrong = []
+    for masks, more in (
+        ([], {"causal": True}),
+        ([seen], {"fill": -1e4}),
+        ([seen], {"zero_rows": "empty"}),
+        ([numbers], {"zero_rows": "nan"}),
+        ([numbers[:, :1, :1]], {}),
+        ([numbers, seen], {"causal": True}),
+    ):
+        attrs = {"num_heads": 2, "scale": 0.125, **more}
+        values = [q, k, v, None, None, *masks]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            want = get("Attention").evaluate(values, attrs)[0]
+        got = run("Attention", attrs, values, 3, threads)[0]
+        if not np.array_equal(np.isnan(got), np.isnan(want)) or not np.isfinite(want).any():
+            wrong.append(f"masked attention {more}: other rows are no numbers")
+        elif error(np.nan_to_num(got), np.nan_to_num(want)) > 2e-3:
+            wrong.append(f"masked attention {more}: {error(np.nan_to_num(got), np.nan_to_num(want)):.2g}")
+        if more.get("zero_rows") and got[..., 5, :].any():
+            wrong.append(f"masked attention {more}: rows that see nothing")
+    return wrong
+
+
 def specials_of_tiles() -> list[str]:
     """NaN and infinities stay in their row, and in their column; what lies behind the last channel is never read."""
     rng = np.random.default_rng(10)
@@ -419,5 +450,6 @@ if __name__ == "__main__":
         for n, level in itertools.product((1, 3), (LOW, NORMAL)):
             lines += products_of_tiles(n, level, int(sys.argv[1])) + convolutions_of_tiles(n, level)
         lines += specials_of_tiles() + images_of_tiles(1) + images_of_tiles(3)
+        lines += masked_attention_of_tiles(1) + masked_attention_of_tiles(3)
     sys.stdout.write("\n".join([f"{_engine.isa()} {scheme}", *lines, ""]))
     sys.exit(bool(lines))

@@ -86,6 +86,41 @@ void exponentials(float* x, int64_t stride, int64_t rows, int64_t n, float* sums
   }
 }
 
+// The same of the scores of a block of rows in the form of tiles (bf16_tile.h), rounded to bf16, and 0 up to a whole
+// tile. NaN is in the sum.
+void exponentials_of_tiles(const float* x, int64_t rows, int64_t n, uint16_t* to, float* sums) {
+#if HWY_TARGET == HWY_AVX3
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> bits;
+  const hn::Rebind<uint16_t, decltype(d)> half;
+  const auto lowest = hn::Set(d, -__builtin_inff());
+  const int64_t vectors = (n + 15) / 16;
+  const auto valid = hn::FirstN(d, static_cast<size_t>(n - 16 * (vectors - 1)));
+  for (int64_t r = 0; r < rows; ++r, x += 32, to += 32) {
+    const auto place = [&](int64_t i) { return i / 2 * 1024 + i % 2 * 16; };
+    const auto last = hn::IfThenElse(valid, hn::LoadU(d, x + place(vectors - 1)), lowest);
+    auto most = last;
+    for (int64_t i = 0; i + 1 < vectors; ++i) most = hn::Max(most, hn::LoadU(d, x + place(i)));
+    const auto shift = hn::Set(d, hn::GetLane(hn::MaxOfLanes(d, most)));
+    auto sum = hn::Zero(d);
+    for (int64_t i = 0; i < vectors; ++i) {
+      const auto score = i + 1 == vectors ? last : hn::LoadU(d, x + place(i));
+      auto e = ExpOfNegative(d, hn::Sub(score, shift));
+      if (i + 1 == vectors) e = hn::IfThenElseZero(valid, e);
+      sum = hn::Add(sum, e);
+      const auto u = hn::BitCast(bits, e);
+      const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(bits, 1u));
+      const auto near = hn::Add(hn::Add(u, hn::Set(bits, 0x7fffu)), odd);
+      hn::StoreU(hn::TruncateTo(half, hn::ShiftRight<16>(near)), half, to + place(i));
+    }
+    if (vectors % 2 != 0) hn::StoreU(hn::Zero(half), half, to + place(vectors));
+    sums[r] = hn::GetLane(hn::SumOfLanes(d, sum));
+  }
+#else
+  (void)x, (void)rows, (void)n, (void)to, (void)sums;
+#endif
+}
+
 // to[i] = factor * from[i], where `to` and `from` may be the same.
 void multiply(const float* from, int64_t n, float factor, float* to) {
   const hn::ScalableTag<float> d;
@@ -101,9 +136,10 @@ void scale_rows(const float* from, int64_t from_stride, int64_t rows, int64_t n,
   for (int64_t r = 0; r < rows; ++r, from += from_stride, to += n) multiply(from, n, factor, to);
 }
 
-// x /= sums, row by row.
-void divide_rows(float* x, int64_t stride, int64_t rows, int64_t n, const float* sums) {
-  for (int64_t r = 0; r < rows; ++r, x += stride) multiply(x, n, 1 / sums[r], x);
+// to = from / sums, row by row; both may be the same.
+void divide_rows(const float* from, int64_t from_stride, int64_t rows, int64_t n, const float* sums, float* to,
+                 int64_t stride) {
+  for (int64_t r = 0; r < rows; ++r, from += from_stride, to += stride) multiply(from, n, 1 / sums[r], to);
 }
 
 // to = from, rows of as many numbers as a vector has.
@@ -175,6 +211,7 @@ HWY_AFTER_NAMESPACE();
 #include <vector>
 
 #include "kernels/core/attention.h"
+#include "kernels/cpu/attention/bf16_tile.h"
 #include "kernels/cpu/gemm/bf16.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
@@ -188,6 +225,7 @@ namespace minnow {
 HWY_EXPORT(add_mask);
 HWY_EXPORT(select);
 HWY_EXPORT(exponentials);
+HWY_EXPORT(exponentials_of_tiles);
 HWY_EXPORT(scale_rows);
 HWY_EXPORT(divide_rows);
 HWY_EXPORT(copy_vectors);
@@ -199,6 +237,7 @@ namespace {
 constexpr int64_t kFewRows = 4;            // K and V are then used as they lie: packing would not pay
 constexpr int64_t kScoreBytes = 24 << 10;  // of a block of rows: about what is left of the first-level cache
 constexpr int64_t kMostRows = 56;
+constexpr bool kHasTiles = kHasLowPrecision && MINNOW_AVX512 != 0;
 constexpr int64_t kLowRows = 64;        // whole tiles of bf16
 constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -241,8 +280,12 @@ class Attention final : public Kernel {
     direct_ = rows_ <= kFewRows && k_.column == 1 && v_.column == 1;
     low_ = !direct_ && k_.column == 1 && v_.column == 1 && Bf16Gemm::takes(rows_, keys_, depth_, node.precision) &&
            Bf16Gemm::takes(rows_, width_, keys_, node.precision);
+    tiled_ = kHasTiles && low_ && Bf16Attention::takes(node.precision);
     if (direct_) {
       block_ = rows_;
+    } else if (tiled_) {
+      block_ = std::min(rows_, Bf16Attention::kRows);
+      tiles_ = Bf16Attention(keys_, depth_, width_);
     } else if (low_) {
       block_ = std::min<int64_t>(rows_, kLowRows);
     } else {
@@ -256,7 +299,7 @@ class Attention final : public Kernel {
     if (threads_ == 1) parts_ = 1;
     for (int last : {0, 1}) {
       const int64_t rows = last == 0 ? block_ : rows_ - (blocks_ - 1) * block_;
-      if (!low_) continue;
+      if (!low_ || tiled_) continue;
       low_scores_[last] = Bf16Gemm(rows, keys_, depth_, Activation(), 1, node.precision);
       low_values_[last] = Bf16Gemm(rows, width_, keys_, Activation(), 1, node.precision);
     }
@@ -282,7 +325,8 @@ class Attention final : public Kernel {
   }
 
   [[gnu::cold]] Profile profile() const override {
-    return {low_      ? low_scores_[0].scheme()
+    return {tiled_    ? std::string("gemm_") + bf16_unit()->name
+            : low_    ? low_scores_[0].scheme()
             : direct_ ? "direct"
                       : "tiled",
             batches_ * rows_ * keys_ * (depth_ + width_)};
@@ -306,6 +350,7 @@ class Attention final : public Kernel {
   }
   int64_t q_floats() const { return round_up(block_ * depth_, 16); }
   int64_t worker_floats() const {
+    if (tiled_) return kHeld + tiles_.bytes() / 4 + q_floats() + round_up(Bf16Attention::kRows + padded_, 16);
     return kHeld + round_up(k_floats() + v_floats(), 16) + q_floats() +
            round_up(block_ * padded_ + block_ + padded_, 16) + gemm_floats();
   }
@@ -320,6 +365,7 @@ class Attention final : public Kernel {
     float* scores = q + q_floats();
     float* sums = scores + block_ * padded_;
     const int64_t places[2] = {k_.at(batch, batch_), v_.at(batch, batch_)};
+    if (kHasTiles && tiled_) return run_tiles(context, batch, part, held, places, k, v, space);
     if (!direct_ && (held[0] != places[0] || held[1] != places[1])) {
       if (low_) {
         low_scores_[0].pack_b(k, k_.row, true, packed_k, nullptr);
@@ -351,7 +397,7 @@ class Attention final : public Kernel {
       uint64_t zeros = 0;  // rows of the block that become 0
       for (int64_t r = 0; r < rows; ++r) {
         float* row = scores + r * padded_;
-        for (size_t m = 0; m < masks_.size(); ++m) mask(context, m, batch, first + r, keys, row, sums + block_);
+        for (size_t m = 0; m < masks_.size(); ++m) mask(context, m, batch, first + r, 0, keys, row, sums + block_);
         std::fill(row + seen(first + r + 1), row + keys, -kInfinity);
         if (zero_empty_ && std::all_of(row, row + keys, [](float x) { return x == -kInfinity; }))
           zeros |= uint64_t{1} << r;
@@ -371,9 +417,56 @@ class Attention final : public Kernel {
         } else {
           product(plans->values, scores, padded_, keys, packed_v, keys_, width_, out, out_.row);
         }
-        HWY_DYNAMIC_DISPATCH(divide_rows)(out, out_.row, rows, width_, sums);
+        HWY_DYNAMIC_DISPATCH(divide_rows)(out, out_.row, rows, width_, sums, out, out_.row);
       }
     }
+  }
+
+  // The same, by tiles of bf16.
+  void run_tiles(const RunContext& context, int64_t batch, int64_t part, int64_t* held, const int64_t (&places)[2],
+                 const float* k, const float* v, float* space) const {
+    constexpr int64_t kKeys = Bf16Attention::kKeys;
+    char* tiles = reinterpret_cast<char*>(space + kHeld);
+    float* q = space + kHeld + tiles_.bytes() / 4;
+    float *sums = q + q_floats(), *scores = tiles_.scores(tiles);
+    if (held[0] != places[0] || held[1] != places[1]) {
+      tiles_.pack(k, k_.row, v, v_.row, tiles);
+      held[0] = places[0];
+      held[1] = places[1];
+    }
+    bf16_unit()->begin();
+    for (int64_t b = part * blocks_ / parts_; b < (part + 1) * blocks_ / parts_; ++b) {
+      const int64_t first = b * block_, rows = std::min(block_, rows_ - first), keys = seen(first + rows);
+      copy_q(context.in[0]->as<float>() + q_.at(batch, batch_) + first * q_.row, rows, q);
+      tiles_.multiply_keys(q, rows, keys, tiles);
+      uint64_t zeros = 0;
+      for (int64_t r = 0; r < rows; ++r) {
+        bool empty = zero_empty_;
+        for (int64_t key = 0; key < keys; key += kKeys) {
+          float* row = scores + key / kKeys * Bf16Attention::kTile + r * kKeys;
+          const int64_t count = std::min(kKeys, keys - key);
+          for (size_t m = 0; m < masks_.size(); ++m)
+            mask(context, m, batch, first + r, key, count, row, sums + Bf16Attention::kRows);
+          std::fill(row + std::clamp<int64_t>(seen(first + r + 1) - key, 0, count), row + count, -kInfinity);
+          empty = empty && std::all_of(row, row + count, [](float x) { return x == -kInfinity; });
+        }
+        if (empty) zeros |= uint64_t{1} << r;
+      }
+      HWY_DYNAMIC_DISPATCH(exponentials_of_tiles)(scores, rows, keys, tiles_.weights(tiles), sums);
+      for (int64_t r = 0; r < rows && (zero_nan_ || zeros != 0); ++r) {
+        if ((zeros >> r & 1) == 0 && !(zero_nan_ && sums[r] != sums[r])) continue;
+        for (int64_t key = 0; key < keys; key += kKeys)
+          std::fill_n(tiles_.weights(tiles) + key / kKeys * Bf16Attention::kTile + r * kKeys, kKeys, uint16_t{0});
+        sums[r] = 1;
+      }
+      float* out = context.out[0]->as<float>() + out_.at(batch, batch_) + first * out_.row;
+      for (int64_t column = 0; column < width_; column += kKeys) {
+        const float* values = tiles_.multiply_values(column, rows, keys, tiles);
+        HWY_DYNAMIC_DISPATCH(divide_rows)
+        (values, kKeys, rows, std::min(kKeys, width_ - column), sums, out + column, out_.row);
+      }
+    }
+    bf16_unit()->end();
   }
 
   // K as [blocks of keys][depth][key], any numbers beyond the last.
@@ -444,12 +537,12 @@ class Attention final : public Kernel {
     }
   }
 
-  // Applies mask m to the first scores of a row. `space` holds a row of numbers.
-  void mask(const RunContext& context, size_t m, int64_t batch, int64_t row, int64_t keys, float* scores,
+  // Applies mask m to the scores of a row, from `key` on. `space` holds a row of numbers.
+  void mask(const RunContext& context, size_t m, int64_t batch, int64_t row, int64_t key, int64_t keys, float* scores,
             float* space) const {
     const OperandPlace& place = masks_[m];
     const Tensor& tensor = *context.in[3 + m];
-    const int64_t begin = place.at(batch, batch_) + row * place.row;
+    const int64_t begin = place.at(batch, batch_) + row * place.row + key * place.column;
     if (tensor.type.dtype == DType::kBool) {
       const uint8_t* condition = tensor.as<uint8_t>() + begin;
       if (place.column == 1) return HWY_DYNAMIC_DISPATCH(select)(scores, condition, keys, keep_, fill_);
@@ -476,7 +569,8 @@ class Attention final : public Kernel {
   int64_t block_ = 1, blocks_ = 1, parts_ = 1;  // rows of a block, blocks, units of work of one head
   std::vector<Plans> plans_;                    // of the first block of rows and the last one, or of each
   Bf16Gemm low_scores_[2], low_values_[2];      // in their place
-  bool low_ = false;
+  Bf16Attention tiles_;                         // in place of these, where nothing is split
+  bool low_ = false, tiled_ = false;
 };
 
 std::unique_ptr<Kernel> create_attention(const NodeContext&) { return std::make_unique<Attention>(); }

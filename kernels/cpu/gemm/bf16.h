@@ -15,8 +15,9 @@ namespace minnow {
 // `split`: after each step of a block, what is left of its numbers; for tiles only (bf16_micro_kernel.h).
 int64_t bf16_packed_floats(int64_t k, int64_t n, bool split);
 int64_t bf16_pairs(int64_t k);  // of a column: whole tiles where the processor has tiles
+// `flush`, not together with `split`: denormal numbers may become 0, as they are for tiles; that is faster.
 void bf16_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, bool split, float* packed,
-                 ThreadPool* pool);
+                 ThreadPool* pool, bool flush = false);
 
 // Some rows of A at once, with everything as in GemmCall but a clamp for the activation.
 struct Bf16RowsCall {

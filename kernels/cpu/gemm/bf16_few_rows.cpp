@@ -124,7 +124,7 @@ int64_t bf16_packed_floats(int64_t k, int64_t n, bool split) {
 }
 
 void bf16_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n, bool split, float* packed,
-                 ThreadPool* pool) {
+                 ThreadPool* pool, bool flush) {
   constexpr int64_t kMostLanes = 16;
   const int64_t pack = pack_width(), pairs = bf16_pairs(k), parts = split ? 2 : 1;
   auto pack_blocks = [&](int64_t first, int64_t last, int) {
@@ -139,10 +139,16 @@ void bf16_pack_b(const float* b, int64_t ldb, bool transposed, int64_t k, int64_
         if (transposed) {
           for (int64_t l = 0; l < lanes; ++l)
             bf16_round_row(b + (block * pack + l) * ldb + k0, steps, kBf16Depth, rounded[0] + l * kBf16Depth,
-                           rounded[1] + l * kBf16Depth, kBf16Depth);
+                           flush ? nullptr : rounded[1] + l * kBf16Depth, kBf16Depth);
         } else {
           for (int64_t i = 0; i < steps; ++i) {
-            bf16_round_row(b + (k0 + i) * ldb + block * pack, lanes, kBf16Depth, part_rows[0], part_rows[1], 0);
+            const float* row = b + (k0 + i) * ldb + block * pack;
+            if (flush && i % 2 == 0 &&
+                bf16_round_pair(row, i + 1 < steps ? row + ldb : nullptr, lanes, rounded[0] + i * pack)) {
+              ++i;
+              continue;
+            }
+            bf16_round_row(row, lanes, kBf16Depth, part_rows[0], part_rows[1], 0);
             for (int part = 0; part < parts; ++part)
               for (int64_t l = 0; l < pack; ++l) rounded[part][i / 2 * 2 * pack + 2 * l + i % 2] = part_rows[part][l];
           }

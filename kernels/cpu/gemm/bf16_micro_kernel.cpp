@@ -368,6 +368,16 @@ void bf16_round_blocks(const float* first, const float* second, int64_t channels
   HWY_DYNAMIC_DISPATCH(round_blocks)(first, second, channels, pixels, to, left);
 }
 
+bool bf16_round_pair(const float* first, const float* second, int64_t columns, uint16_t* to) {
+#if MINNOW_AVX512
+  if (rounds_by_instruction()) {
+    bf16_round_pair_avx512(first, second, columns, to);
+    return true;
+  }
+#endif
+  return false;
+}
+
 #if MINNOW_AVX512
 void bf16_add_to_sums(const Bf16Pixels& t) {
   const int64_t n = t.blocks * kBf16Columns;

@@ -91,6 +91,11 @@ void bf16_round_row(const float* from, int64_t n, int64_t count, uint16_t* to, u
 void bf16_round_blocks(const float* first, const float* second, int64_t channels, int64_t pixels, uint16_t* to,
                        uint16_t* left);
 
+// Up to 16 columns of two rows (`second` may be null, for zeros), the two of a column side by side. False: not by an
+// instruction of this processor, and nothing is done.
+bool bf16_round_pair(const float* first, const float* second, int64_t columns, uint16_t* to);
+void bf16_round_pair_avx512(const float* first, const float* second, int64_t columns, uint16_t* to);
+
 // bf16_store_pixels() by an instruction of avx512_bf16, as bf16_round_avx512().
 void bf16_store_avx512(const Bf16Pixels& result);
 

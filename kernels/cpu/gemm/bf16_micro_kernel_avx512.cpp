@@ -83,6 +83,19 @@ __attribute__((target("avx512f,avx512bf16"))) void bf16_round_avx512(const float
   }
 }
 
+__attribute__((target("avx512f,avx512bf16,avx512bw"))) void bf16_round_pair_avx512(const float* first,
+                                                                                   const float* second, int64_t columns,
+                                                                                   uint16_t* to) {
+  const auto mask = static_cast<__mmask16>((1u << columns) - 1);
+  const __m512 low = _mm512_maskz_loadu_ps(mask, first);
+  const __m512 high = second == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(mask, second);
+  // Number i of 16 and i + 16, side by side.
+  const __m512i column = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+  const __m512i order = _mm512_or_si512(column, _mm512_slli_epi32(_mm512_add_epi32(column, _mm512_set1_epi32(16)), 16));
+  const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low));
+  _mm512_storeu_si512(to, _mm512_permutexvar_epi16(order, both));
+}
+
 __attribute__((target("avx512f,avx512bf16,avx512vl"))) void bf16_store_avx512(const Bf16Pixels& t) {
   const __m512 low = _mm512_set1_ps(t.low), high = _mm512_set1_ps(t.high);
   const int upper = t.blocks > 1 ? 16 : 0;
