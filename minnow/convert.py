@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -156,10 +157,11 @@ def convert(source: str | os.PathLike[str] | ExportedProgram | Module, options: 
 
 def convert_file(source: Path, options: ConvertOptions) -> Report:
     """Converts a model file; see `convert`."""
-    if not is_mnn(source, options.framework) and find_format(source, options.framework).makes_folders:
-        from minnow.llm.conversion import convert_checkpoint
-
-        return convert_checkpoint(source, options)
+    if not is_mnn(source, options.framework) and (format := find_format(source, options.framework)).makes_folders:
+        # The package of this name has a conversion of its own.
+        conversion = import_module(f"minnow.{format.name}.conversion")
+        made: Report = conversion.convert_folder(source, options)
+        return made
     if options.mnn_llm:
         raise UsageError("`--mnn-llm` is for language models", where=str(source))
     destination = Path(options.output) if options.output is not None else source.with_suffix(".mnn")

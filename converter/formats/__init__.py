@@ -35,7 +35,7 @@ class Format:
         name: as in `--framework`; its frontend is the package of that name beside this one.
         sniff: (path, first bytes) -> the file looks like this format; a folder has no bytes.
         suffixes: usual file name endings, which decide where the content does not.
-        makes_folders: a folder is made of it instead of a file.
+        makes_folders: a folder is made of it instead of a file, by the package of that name in `minnow`.
     """
 
     name: str

@@ -12,7 +12,7 @@ from minnow.converter.llm.safetensors import parsed, read_tensors
 from minnow.schema.errors import FormatError
 from minnow.schema.ir import Blob
 
-_ONE, _INDEX, _TOKENIZER = "model.safetensors", "model.safetensors.index.json", "tokenizer.json"
+_TOKENIZER = "tokenizer.json"
 _MOST_JSON = 256 << 20
 _MOST_SHARDS = 1000
 
@@ -32,7 +32,7 @@ def open_folder(path: Path) -> Checkpoint:
     return Checkpoint(
         path,
         settings,
-        _tensors(path),
+        tensors_of(path),
         name=path.resolve().name,
         tokenizer=partial(_tokenizer, path / _TOKENIZER) if (path / _TOKENIZER).is_file() else None,
         chat_template=_template(path, tokens),
@@ -55,11 +55,17 @@ def read_json(path: Path, optional: bool = False) -> dict[str, Any]:
     return parsed(path.read_bytes(), path)
 
 
-def _tensors(path: Path) -> Mapping[str, Blob]:
-    if (path / _ONE).is_file():
-        return read_tensors(path / _ONE)
-    index = read_json(path / _INDEX).get("weight_map")
-    where = str(path / _INDEX)
+def tensors_of(path: Path, name: str = "model") -> Mapping[str, Blob]:
+    """The tensors of a folder, in one file or several. Raises FormatError, UnsupportedError.
+
+    Args:
+        path: the folder.
+        name: of the file, without its suffix.
+    """
+    if (path / f"{name}.safetensors").is_file():
+        return read_tensors(path / f"{name}.safetensors")
+    table = path / f"{name}.safetensors.index.json"
+    index, where = read_json(table).get("weight_map"), str(table)
     if not isinstance(index, dict) or not all(isinstance(file, str) for file in index.values()):
         raise FormatError("'weight_map' is no table of file names", where=where)
     files = sorted(set(index.values()))

@@ -120,6 +120,10 @@ class Step:
         ids, mask = (self._input(name, "batch", "length") for name in ("input_ids", "attention_mask"))
         return ids, mask, self._input("token_type_ids", "batch", "length") if kinds > 1 else None
 
+    def open_texts(self) -> Value:
+        """The one input of a model that reads texts of one length."""
+        return self._input("input_ids", "batch", "length")
+
     @property
     def scores(self) -> bool:
         """Whether the model is for scores of texts, by the name of the class that it was saved from."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 def options() -> str:
     """Every option: its name in Python, its flag, and what it means."""
     from minnow.options.convert import BisectOptions, ConvertOptions
+    from minnow.options.diffusion import RunDiffusionCommand
     from minnow.options.generate import BenchLanguageCommand, PerplexityCommand, RunLanguageCommand, ServeCommand
     from minnow.options.option import Options, choices, flags, plain_type, said, section
     from minnow.options.report import ReportCommand
@@ -31,8 +32,9 @@ def options() -> str:
     header = ["in Python", "flag", "type", "default", "meaning"]
     seen: set[tuple[str, str]] = set()
     about = (
-        "The arguments of `minnow.convert`, `check`, `verify`, `load`, `Model.session`, `llm.load` and `LLM.generate`, "
-        "and the flags of `mnnconvert`; [the command line](cli.md) says which command has which. "
+        "The arguments of `minnow.convert`, `check`, `verify`, `load`, `Model.session`, `llm.load`, `LLM.generate`, "
+        "`diffusion.load` and `Diffusion.generate`, and the flags of `mnnconvert`; [the command line](cli.md) says "
+        "which command has which. "
         "Where no default is shown it is None, or nothing."
     )
     titles = {
@@ -46,6 +48,7 @@ def options() -> str:
         BenchLanguageCommand: " (`llm bench`)",
         PerplexityCommand: " (`llm perplexity`)",
         ServeCommand: " (`llm serve`)",
+        RunDiffusionCommand: " (`diffusion`)",
         CiCommand: " (`ci`)",
         FleetCommand: " (`fleet`)",
         DiffCommand: " (`diff`)",

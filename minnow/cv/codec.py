@@ -2,7 +2,7 @@
 
 Pillow has the same decoder of JPEG as OpenCV, libjpeg-turbo, so that the pixels are the same; it is well kept, has
 wheels for all platforms, and is needed only here. It has no colors of 16 bits and no alpha in BMP: these are in
-`png16.py` and `bmp32.py`.
+`png.py` and `bmp32.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from minnow.cv import argument, bmp32, png16
+from minnow.cv import argument, bmp32, png
 from minnow.cv.argument import Image
 from minnow.cv.arithmetic import saturated
 from minnow.cv.boundary import Array, exported
@@ -54,7 +54,7 @@ _SUFFIXES = {
     ".dib": "BMP",
     ".webp": "WEBP",
 }
-_STARTS = {b"\xff\xd8\xff": "JPEG", png16.SIGNATURE: "PNG", b"BM": "BMP"}
+_STARTS = {b"\xff\xd8\xff": "JPEG", png.SIGNATURE: "PNG", b"BM": "BMP"}
 _REDUCTIONS = {16: 2, 32: 4, 64: 8}
 _KNOWN_FLAGS = 1 | IMREAD_ANYDEPTH | IMREAD_ANYCOLOR | 16 | 32 | 64 | IMREAD_IGNORE_ORIENTATION | IMREAD_COLOR_RGB
 _ORIENTATION = 0x0112
@@ -121,7 +121,7 @@ def _pixels(opened: Any, name: str, data: bytes, flags: int) -> Image:
         # The decoder itself gives luma, and smaller images.
         size = [max(side // reduction, 1) for side in opened.size]
         opened.draft("RGB" if wants_color and mode != "L" else "L", size) if mode in ("RGB", "L") else None
-    wide = name == "PNG" and png16.bits(data) == 16 and (unchanged or bool(flags & IMREAD_ANYDEPTH))
+    wide = name == "PNG" and png.bits(data) == 16 and (unchanged or bool(flags & IMREAD_ANYDEPTH))
     image = _wide(opened, data, has_alpha) if wide else _narrow(opened, unchanged, has_alpha)
     if not unchanged and not flags & IMREAD_IGNORE_ORIENTATION:
         image = _turned(image, opened.getexif().get(_ORIENTATION, 1))
@@ -154,7 +154,7 @@ def _narrow(opened: Any, unchanged: bool, has_alpha: bool) -> Image:
 def _wide(opened: Any, data: bytes, has_alpha: bool) -> Image:
     if opened.mode in ("I", "I;16", "I;16B") and not has_alpha:
         return np.asarray(opened).astype(np.uint16)
-    return png16.decode(data)
+    return png.decode(data)
 
 
 def _in_colors(image: Image, wants_color: bool) -> Image:
@@ -273,7 +273,7 @@ def _encoded(image: Any, suffix: str, params: Any) -> bytes:
     if not 0 <= level <= 9:
         raise UsageError(f"IMWRITE_PNG_COMPRESSION is {level}: it must be from 0 to 9")
     if pixels.dtype == np.uint16:
-        return png16.encode(pixels, level)
+        return png.encode(pixels, level)
     if max(pixels.shape[:2]) > {"JPEG": 65500, "WEBP": 16383}.get(name, 1 << 30):
         raise UsageError(f"an image of {pixels.shape[1]} x {pixels.shape[0]} pixels is too large for {name}")
     options = {"JPEG": _jpeg, "PNG": lambda _: {"compress_level": level}, "WEBP": _webp}.get(name, lambda _: {})

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from minnow.convert import Clock, Report, optimized, path_bytes, readable_size
 from minnow.llm.description import DESCRIPTION, MODEL, TOKENIZER, Description
 from minnow.output import replaced, writing
+from minnow.output_folder import check_options, filled, folder_of
 from minnow.schema.collector import SeldomCollected
-from minnow.schema.errors import UsageError, WriteError
 from minnow.schema.notice import Notice
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ _TAKEN = frozenset(
      "side_file", "trust", "mnn_llm"}
 )  # fmt: skip
 """Options of a conversion that apply to language models."""
+_PARTS = "a language model is a folder: graph, weights, tokenizer and description"
 
 
-def convert_checkpoint(source: Path, options: ConvertOptions) -> Report:
+def convert_folder(source: Path, options: ConvertOptions) -> Report:
     """Converts a checkpoint to a folder.
 
     Args:
@@ -44,8 +45,8 @@ def convert_checkpoint(source: Path, options: ConvertOptions) -> Report:
         WriteError: the folder cannot be written.
         VerifyError: the results of the engine differ from those of the checkpoint.
     """
-    _check_options(source, options)
-    folder = _folder_of(source, options.output)
+    check_options(source, options, _TAKEN, "language models")
+    folder = folder_of(source, options.output, _PARTS)
     _log.info("convert %s to %s", source, folder)
     step = Clock(options.progress or (lambda name: None))
 
@@ -100,37 +101,6 @@ def convert_checkpoint(source: Path, options: ConvertOptions) -> Report:
     return report
 
 
-def _folder_of(source: Path, output: object) -> Path:
-    """The folder that a conversion writes: the one asked for, or the source's name without a suffix.
-
-    Raises:
-        UsageError: it is the source itself, or the name is that of a file.
-        WriteError: there is something else of that name.
-    """
-    folder = Path(str(output)) if output is not None else source.with_suffix("") if source.is_file() else None
-    if folder is None or folder.resolve() == source.resolve():
-        raise UsageError("the output folder is the source", where=str(source), hint="give another one: -o FOLDER")
-    if folder.suffix == ".mnn":
-        why = "a language model is a folder: graph, weights, tokenizer and description"
-        raise UsageError("the output is a file", where=str(folder), why=why, hint=f"-o {folder.with_suffix('')}")
-    if folder.exists() and not folder.is_dir():
-        raise WriteError("cannot write the output", where=str(folder), why="there is a file of that name")
-    if not folder.parent.is_dir():
-        raise UsageError("the folder of the output does not exist", where=str(folder.parent))
-    return folder
-
-
-def _check_options(source: Path, options: ConvertOptions) -> None:
-    """Raises UsageError for an option that does not apply to language models."""
-    useless = sorted(set(options.changed()) - _TAKEN)
-    if not useless:
-        return
-    hint = ""
-    if useless[0] == "weights":
-        hint = "`mnnconvert quantize MODEL -o FOLDER --weights int4 --block 64` makes the weights smaller"
-    raise UsageError(f"'{useless[0]}' does not apply to language models", where=str(source), hint=hint)
-
-
 def _write(
     checkpoint: Checkpoint,
     model: Model,
@@ -168,26 +138,18 @@ def _write(
         tokenizer = None if checkpoint.tokenizer is None else checkpoint.tokenizer()
     if tokenizer is None:
         model.notices.append(Notice("the source has no tokenizer: the model takes and gives numbers", "no-tokenizer"))
-    new = not folder.exists()
-    with writing(folder):
-        folder.mkdir(exist_ok=True)
-    try:
-        with ExitStack() as stack:
-            # What is entered first is moved to its place last: without a description there is no model.
-            parts = {name: stack.enter_context(replaced(folder / name)) for name in (DESCRIPTION, TOKENIZER)}
-            path = stack.enter_context(replaced(folder / MODEL, beside=(SUFFIX,)))
-            with step("write"), writing(folder):
-                size = save(model, path, biz_code=biz_code, side_file=True)
-                size += parts[DESCRIPTION].write_text(described.text(), encoding="utf-8")
-                size += parts[TOKENIZER].write_text(tokenizer or "{}\n", encoding="utf-8")
-            assert side_path(path).exists()
-            if verify:
-                with step("verify"):
-                    model.notices.append(compare(checkpoint, path, described, lossy=compression is not None))
-    except BaseException:
-        if new and not any(folder.iterdir()):
-            folder.rmdir()
-        raise
+    with filled(folder), ExitStack() as stack:
+        # What is entered first is moved to its place last: without a description there is no model.
+        parts = {name: stack.enter_context(replaced(folder / name)) for name in (DESCRIPTION, TOKENIZER)}
+        path = stack.enter_context(replaced(folder / MODEL, beside=(SUFFIX,)))
+        with step("write"), writing(folder):
+            size = save(model, path, biz_code=biz_code, side_file=True)
+            size += parts[DESCRIPTION].write_text(described.text(), encoding="utf-8")
+            size += parts[TOKENIZER].write_text(tokenizer or "{}\n", encoding="utf-8")
+        assert side_path(path).exists()
+        if verify:
+            with step("verify"):
+                model.notices.append(compare(checkpoint, path, described, lossy=compression is not None))
     return size, model, after
 
 

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import minnow
+import minnow.diffusion
 import minnow.llm
 from minnow.bisection import bisect
 from minnow.cli._app import app, run
@@ -28,9 +29,11 @@ from minnow.cli._flag import Flag, taken
 from minnow.cli._log import flags as of_the_log
 from minnow.cli._option import FORMAT, QUIET, STATS
 from minnow.converter.inputs.given import Given
+from minnow.diffusion.pipeline import Diffusion
 from minnow.llm.description import DESCRIPTION, Description
 from minnow.llm.llm import LLM
 from minnow.options.convert import BisectOptions, ConvertOptions, JsonCommand, WrittenOptions
+from minnow.options.diffusion import PictureOptions, PipelineOptions, RunDiffusionCommand
 from minnow.options.generate import (
     AnswerOptions,
     BenchLanguageCommand,
@@ -65,6 +68,8 @@ FUNCTIONS: dict[Any, type[Options]] = {
     bisect: BisectOptions,
     minnow.llm.load: LanguageOptions,
     LLM.generate: AnswerOptions,
+    minnow.diffusion.load: PipelineOptions,
+    Diffusion.generate: PictureOptions,
 }
 COMMANDS: dict[str, type[Options]] = {
     "benchmark": BenchmarkCommand,
@@ -73,6 +78,7 @@ COMMANDS: dict[str, type[Options]] = {
     "convert": ConvertOptions,
     "debug bisect": BisectOptions,
     "diff": DiffCommand,
+    "diffusion run": RunDiffusionCommand,
     "fleet": FleetCommand,
     "inspect": InspectCommand,
     "json": JsonCommand,

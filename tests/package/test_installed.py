@@ -18,6 +18,7 @@ from package_terminal import PROGRAMS, in_an_environment, on_terminal
 
 ROOT = Path(__file__).parents[2]
 STORIES = ROOT / "tests" / "models" / "stories260K.gguf"
+PIPELINE = ROOT / "tests" / "diffusion" / "tiny"
 DIGITS, IMAGES = ROOT / "examples" / "digits" / "digits.onnx", ROOT / "examples" / "digits" / "digits_test.npz"
 pytestmark = in_an_environment
 
@@ -30,10 +31,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "two.npz", image=np.load(IMAGES)["images"][:2])
     (folder / "minnow.toml").write_text('[models.digits]\nsource = "digits.onnx"\n')
     shutil.copy(STORIES, folder / "stories.gguf")
+    shutil.copytree(PIPELINE, folder / "pipeline")
     first = (
         ["digits.onnx", "-o", "digits.mnn"],
         ["ci", "--report", "json=report.json"],
         ["stories.gguf", "-o", "stories"],
+        ["pipeline", "-o", "pictures"],
     )
     for arguments in first:
         code, shown = on_terminal(folder, "mnnconvert", *arguments)
@@ -79,6 +82,7 @@ COMMANDS = [
     ["ci"],
     ["diff", "report.json", "report.json"],
     ["fleet", "minnow.toml", "--store", "store"],
+    ["diffusion", "run", "pictures", "-p", "a red boat", "--steps", "2", "-o", "boat.png"],
     ["llm", "run", "stories", "-p", "Once upon a time", "--max-tokens", "8"],
 ]
 

@@ -17,6 +17,18 @@ def build(s: Step) -> None:
     """x += attention(norm(x)); x += layer(norm(x)); each token sees those before it."""
     ids, mask, _ = s.open_encoder(kinds=0)
     s.checkpoint.pooling = "last"
+    y = s.b.GatherND(encoded(s, ids, mask), _ends(s, ids, mask), batch_dims=1)
+    if s.weights.has("text_projection.weight"):
+        y = s.linear(y, "text_projection", s.settings.integer("projection_dim", most=1 << 20), bias=False)
+    s.outputs.append(("embeddings", s.normalized(y)))
+
+
+def encoded(s: Step, ids: Value, mask: Value | None = None) -> Value:
+    """The vectors of all tokens: f32[batch, length, hidden].
+
+    Args:
+        mask: where there are tokens; None: everywhere.
+    """
     size = s.settings.integer("intermediate_size", most=1 << 24)
     epsilon = s.settings.real("layer_norm_eps", default=1e-5, least=0)
     p = "text_model." if s.weights.has("text_model.embeddings.token_embedding.weight") else ""
@@ -24,19 +36,17 @@ def build(s: Step) -> None:
     places = s.b.Unsqueeze(s.b.Range(np.int32(0), length, np.int32(1)), axes=(0,))
     rows = s.embedding(f"{p}embeddings.position_embedding", places, s.context)
     x = s.b.Add(s.embedding(f"{p}embeddings.token_embedding", ids), rows)
-    there = s.b.Unsqueeze(s.b.Cast(mask, to=DType.BOOL), axes=(1, 2))
+    there = None if mask is None else s.b.Unsqueeze(s.b.Cast(mask, to=DType.BOOL), axes=(1, 2))
     for i in range(s.layers):
         x = _layer(s, x, there, f"{p}encoder.layers.{i}", size, epsilon)
-    y = s.b.GatherND(s.layer_norm(x, f"{p}final_layer_norm", epsilon), _ends(s, ids, mask), batch_dims=1)
-    if s.weights.has("text_projection.weight"):
-        y = s.linear(y, "text_projection", s.settings.integer("projection_dim", most=1 << 20), bias=False)
-    s.outputs.append(("embeddings", s.normalized(y)))
+    return s.layer_norm(x, f"{p}final_layer_norm", epsilon)
 
 
-def _layer(s: Step, x: Value, mask: Value, p: str, size: int, epsilon: float) -> Value:
+def _layer(s: Step, x: Value, mask: Value | None, p: str, size: int, epsilon: float) -> Value:
     h = s.layer_norm(x, f"{p}.layer_norm1", epsilon)
     q, k, v = s.linears(h, [(f"{p}.self_attn.{n}_proj", s.hidden) for n in "qkv"])
-    y = s.b.Attention(q, k, v, None, None, mask, num_heads=s.heads, scale=s.head_size**-0.5, causal=True)
+    masks = [] if mask is None else [None, None, mask]
+    y = s.b.Attention(q, k, v, *masks, num_heads=s.heads, scale=s.head_size**-0.5, causal=True)
     x = s.b.Add(x, s.linear(y, f"{p}.self_attn.out_proj", s.hidden))
     h = s.linear(s.layer_norm(x, f"{p}.layer_norm2", epsilon), f"{p}.mlp.fc1", size)
     added: Value = s.b.Add(x, s.linear(s.activation(h, "quick_gelu"), f"{p}.mlp.fc2", s.hidden, size))

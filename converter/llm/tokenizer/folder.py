@@ -96,6 +96,8 @@ def _byte_level(file: Path, settings: dict[str, Any]) -> Json:
         raise FormatError("the vocabulary is no JSON object", where=str(file))
     lines = _text(merges_file).split("\n")
     merges = [line for line in lines if line and not line.startswith("#version")]
+    if "CLIP" in str(settings.get("tokenizer_class", "")):
+        return form.clip(vocabulary, merges)
     rule = RULES["qwen2" if "Qwen" in str(settings.get("tokenizer_class", "")) else "gpt-2"]
     model = {**form.byte_level_bpe([], merges), "vocab": vocabulary}
     added = [form.added_token(id, text, special=True) for text, id in _special(settings).items()]

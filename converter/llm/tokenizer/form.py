@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any
@@ -203,6 +204,31 @@ def bert(tokens: Sequence[str], kinds: Sequence[int] = (), *, lowercase: bool = 
         pre_tokenizer=[{"type": "BertPreTokenizer"}],
         post_processor=bert_template(("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])),
         decoder=[{"type": "WordPiece", "prefix": "##", "cleanup": True}],
+    )
+
+
+def clip(ids: Mapping[str, int], merges: Sequence[str]) -> Json:
+    """The tokenizer of CLIP for its vocabulary: words without the spaces between them, in small letters."""
+    marks = ("<|startoftext|>", "<|endoftext|>")
+    if not all(type(ids.get(mark)) is int for mark in marks):
+        raise FormatError(f"the vocabulary has no {' or '.join(marks)}")
+    words = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+    pattern = "|".join([*(re.escape(mark) for mark in marks), words])
+    model = _bpe([], merges, unk_token=marks[1], continuing_subword_prefix="", end_of_word_suffix="</w>")
+    return whole(
+        {**model, "vocab": dict(ids)},
+        added=[added_token(ids[mark], mark, special=True) for mark in marks],
+        normalizer=[
+            {"type": "NFC"},
+            {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
+            {"type": "Lowercase"},
+        ],
+        pre_tokenizer=[
+            {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Removed", "invert": True},
+            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        ],
+        post_processor=template([(marks[0], ids[marks[0]])], [(marks[1], ids[marks[1]])]),
+        decoder=[BYTE_LEVEL],
     )
 
 

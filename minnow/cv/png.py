@@ -1,4 +1,4 @@
-"""PNG images of 16 bits for each channel."""
+"""PNG images: those of 16 bits for each channel, and a writer of those of 8 bits that needs no other package."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def bits(data: bytes) -> int:
 
 
 def encode(pixels: Image, level: int) -> bytes:
-    """A file with uint16 of 1, 3 or 4 channels, red first."""
+    """A file with uint8 or uint16 of 1, 3 or 4 channels, red first."""
     height, width = pixels.shape[:2]
     color = {1: 0, 3: 2, 4: 6}[1 if pixels.ndim == 2 else pixels.shape[2]]
-    raw = pixels.astype(">u2").reshape(height, -1).view(np.uint8)
+    raw = pixels.astype(pixels.dtype.newbyteorder(">")).reshape(height, -1).view(np.uint8)
     rows = np.zeros((height, raw.shape[1] + 1), np.uint8)  # the first byte: no filter
     rows[:, 1:] = raw
-    header = struct.pack(">IIBBBBB", width, height, 16, color, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, 8 * pixels.itemsize, color, 0, 0, 0)
     chunks = (b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), level)), (b"IEND", b"")
     return SIGNATURE + b"".join(
         struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks

@@ -1,0 +1,16 @@
+"""mnnconvert diffusion"""
+
+from __future__ import annotations
+
+import click
+
+from minnow.cli._group import ModuleGroup
+
+
+class _Commands(ModuleGroup):
+    package = "minnow.cli.diffusion"
+
+
+@click.group(cls=_Commands)
+def command() -> None:
+    """Make pictures: of a folder that `mnnconvert` has made of a diffusion pipeline."""
