@@ -17,43 +17,14 @@ class DepthwiseKernel final : public gpu::GpuKernel {
  public:
   Status reshape(const NodeContext& node, int64_t* workspace) override {
     *workspace = 0;
-    const TensorType &x = *node.in[kX], &y = *node.out[0];
-    gpu::WindowArguments window;
-    MINNOW_RETURN_IF_ERROR(window.read_conv(node));
-    p_ = Depthwise();
-    p_.dtype = x.dtype;
-    p_.images = number(x.shape[0]);
-    p_.channels = number(round_channels(x.shape[1]));
-    set_image_window(window, &p_);
-    MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &p_.activation));
-    const int64_t channels = x.shape[1], taps = window.taps(), padded = p_.channels;
-    const Tensor *weights = constant_of(node, kW), *bias = constant_of(node, kBias);
-    // [taps][channels], which are [channels][taps] in the file.
-    weights_.make(node, {kW}, std::string("depthwise_") + dtype_name(x.dtype),
-                  taps * padded * static_cast<int64_t>(dtype_size(x.dtype)), [&](void* to) {
-                    const std::vector<float> from = host_floats(*weights);
-                    std::vector<float> turned(static_cast<size_t>(taps * padded));
-                    for (int64_t c = 0; c < channels; ++c)
-                      for (int64_t t = 0; t < taps; ++t)
-                        turned[static_cast<size_t>(t * padded + c)] = from[static_cast<size_t>(c * taps + t)];
-                    store_floats(turned.data(), taps * padded, x.dtype, to);
-                  });
-    has_bias_ = bias != nullptr;
-    if (has_bias_) {
-      bias_.make(node, {kBias}, "channels_f32", 4 * padded, [&](void* to) {
-        std::vector<float> from = host_floats(*bias);
-        from.resize(static_cast<size_t>(padded));
-        store_floats(from.data(), padded, DType::kF32, to);
-      });
-    }
-    macs_ = y.count() * taps;
+    MINNOW_RETURN_IF_ERROR(layer_.reshape(node));
+    p_ = layer_.problem();
+    macs_ = node.out[0]->count() * p_.kernel_height * p_.kernel_width;
     return ok();
   }
   Status enqueue(const RunContext& context, gpu::Stream& stream) override {
     Depthwise p = p_;
     p.x = context.in[kX]->data;
-    p.weights = weights_.as<void>();
-    p.bias = has_bias_ ? bias_.data() : nullptr;
     p.residual = data_of(context, kResidual);
     p.y = context.out[0]->data;
     return check(depthwise(p, target_of(stream)), "to convolve");
@@ -66,13 +37,46 @@ class DepthwiseKernel final : public gpu::GpuKernel {
   }
 
  private:
+  DepthwiseLayer layer_;
   Depthwise p_;
-  Packed weights_, bias_;
-  bool has_bias_ = false;
   int64_t macs_ = 0;
 };
 
 }  // namespace
+
+Status DepthwiseLayer::reshape(const NodeContext& node) {
+  const TensorType& x = *node.in[kX];
+  gpu::WindowArguments window;
+  MINNOW_RETURN_IF_ERROR(window.read_conv(node));
+  p_ = Depthwise();
+  p_.dtype = x.dtype;
+  p_.images = number(x.shape[0]);
+  p_.channels = number(round_channels(x.shape[1]));
+  set_image_window(window, &p_);
+  MINNOW_RETURN_IF_ERROR(read_activation(node.attrs, &p_.activation));
+  const int64_t channels = x.shape[1], taps = window.taps(), padded = p_.channels;
+  const Tensor *weights = constant_of(node, kW), *bias = constant_of(node, kBias);
+  // [taps][channels], which are [channels][taps] in the file.
+  weights_.make(node, {kW}, std::string("depthwise_") + dtype_name(x.dtype),
+                taps * padded * static_cast<int64_t>(dtype_size(x.dtype)), [&](void* to) {
+                  const std::vector<float> from = host_floats(*weights);
+                  std::vector<float> turned(static_cast<size_t>(taps * padded));
+                  for (int64_t c = 0; c < channels; ++c)
+                    for (int64_t t = 0; t < taps; ++t)
+                      turned[static_cast<size_t>(t * padded + c)] = from[static_cast<size_t>(c * taps + t)];
+                  store_floats(turned.data(), taps * padded, x.dtype, to);
+                });
+  p_.weights = weights_.as<void>();
+  if (bias != nullptr) {
+    bias_.make(node, {kBias}, "channels_f32", 4 * padded, [&](void* to) {
+      std::vector<float> from = host_floats(*bias);
+      from.resize(static_cast<size_t>(padded));
+      store_floats(from.data(), padded, DType::kF32, to);
+    });
+    p_.bias = bias_.data();
+  }
+  return ok();
+}
 
 bool supports_depthwise(const NodeContext& node, std::string* why) {
   if (!gpu::is_depthwise(node)) {

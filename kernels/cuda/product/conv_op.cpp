@@ -5,6 +5,7 @@
 #include "kernels/cuda/depthwise_op.h"
 #include "kernels/cuda/product/layer.h"
 #include "kernels/cuda/product/rearrange.h"
+#include "kernels/cuda/separable_op.h"
 #include "kernels/cuda/window.h"
 
 namespace minnow::cuda {
@@ -174,11 +175,13 @@ class ConvKernel final : public LayerKernel {
 };
 
 std::unique_ptr<Kernel> create_conv(const NodeContext& node) {
+  if (is_separable(node)) return create_separable(node);
   if (gpu::is_depthwise(node) && !has_input(node, kMore)) return create_depthwise(node);
   return std::make_unique<ConvKernel>();
 }
 
 bool supports_conv(const NodeContext& node, std::string* why) {
+  if (is_separable(node)) return supports_separable(node, why);
   if (gpu::is_depthwise(node) && !is_image(*node.in[kX]) && !has_input(node, kMore))
     return supports_depthwise(node, why);
   if (!supports_layer(node, why)) return false;

@@ -239,7 +239,7 @@ __device__ __forceinline__ void begin_sums(const Ending& end, int64_t base, int 
 template <int kParts, int kCount>
 __device__ __forceinline__ void bend_sums(const Ending& end, float (&sum)[kParts][kCount]) {
   if (!end.bends) return;
-  constexpr int kAll = kParts * kCount, kTake = kAll % 32 == 0 ? 32 : 16;
+  constexpr int kAll = kParts * kCount, kTake = kAll % 32 == 0 ? 32 : kAll % 16 == 0 ? 16 : 8;
 #pragma unroll 1
   for (int i = 0; i < kAll / kTake; ++i) {
     float v[kTake];

@@ -97,16 +97,21 @@ bool LayerKernel::few_rows_operands(const RunContext& context, const void* x, Fe
   return few_rows_chosen_;
 }
 
-Status LayerKernel::multiply(const RunContext& context, gpu::Stream& stream, const void* x, const void* w,
-                             void* space) {
+ProductOperands LayerKernel::operands_of(const RunContext& context, const void* w) const {
   ProductOperands operands;
-  operands.x = x;
   operands.w = w;
   operands.more = data_of(context, kMore);
   operands.bias = has_bias_ ? bias_.data() : nullptr;
   operands.narrow_bias = has_bias_ && !narrow_bias_.empty() ? narrow_bias_.as<void>() : nullptr;
   operands.residual = product_.has_residual ? data_of(context, kResidual) : nullptr;
   operands.y = context.out[0]->data;
+  return operands;
+}
+
+Status LayerKernel::multiply(const RunContext& context, gpu::Stream& stream, const void* x, const void* w,
+                             void* space) {
+  ProductOperands operands = operands_of(context, w);
+  operands.x = x;
   FewRows few;
   if (few_rows_operands(context, x, &few) && !makes_weights_) {
     few.w = w;

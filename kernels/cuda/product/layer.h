@@ -51,6 +51,8 @@ class LayerKernel : public gpu::GpuKernel {
   Status add_few_rows(const NodeContext& node, const FewRows& sizes);
   // Whether the product of few rows is chosen; its operands but for the weights.
   bool few_rows_operands(const RunContext& context, const void* x, FewRows* few) const;
+  // The operands of the product but for x.
+  ProductOperands operands_of(const RunContext& context, const void* w) const;
   // Launches the chosen one. x and w are where the operands lie now, `space` is as prepare() wanted it.
   Status multiply(const RunContext& context, gpu::Stream& stream, const void* x, const void* w, void* space);
 

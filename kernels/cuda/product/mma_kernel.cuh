@@ -10,6 +10,64 @@
 
 namespace minnow::cuda {
 
+// Adds the products of a step of depth to the sums of a warp, whose rows and columns begin at these of the stage.
+template <typename T, int kBlocksM, int kSums>
+__device__ __forceinline__ void multiply_step(uint32_t from_a, uint32_t from_b, int warp_m, int warp_n, int lane,
+                                              float (&sum)[kBlocksM][kSums]) {
+  constexpr int kBlocksN = kSums / 4;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    uint32_t fa[kBlocksM][4], fb[kBlocksN / 2][4];
+#pragma unroll
+    for (int i = 0; i < kBlocksM; ++i) {
+      const int row = warp_m + i * 16 + (lane & 15), chunk = k * 2 + (lane >> 4);
+      load_blocks(fa[i], from_a + row * 128 + ((chunk ^ (row & 7)) << 4));
+    }
+#pragma unroll
+    for (int j = 0; j < kBlocksN / 2; ++j) {
+      const int row = warp_n + j * 16 + (lane & 7) + ((lane >> 4) << 3), chunk = k * 2 + ((lane >> 3) & 1);
+      load_blocks(fb[j], from_b + row * 128 + ((chunk ^ (row & 7)) << 4));
+    }
+#pragma unroll
+    for (int i = 0; i < kBlocksM; ++i)
+#pragma unroll
+      for (int j = 0; j < kBlocksN; ++j)
+        multiply(&sum[i][4 * j], fa[i], fb[j / 2][(j & 1) * 2], fb[j / 2][(j & 1) * 2 + 1],
+                 static_cast<const T*>(nullptr));
+  }
+}
+
+// Makes the results of a tile of the sums of its warps, by way of shared memory from `stage` on, where operands were.
+template <typename T, int kM, int kN, int kThreads, int kBlocksM, int kSums>
+__device__ __forceinline__ void finish_tile(const ProductArguments& a, int64_t base, int bias_base, int tile_m,
+                                            int tile_n, int warp_m, int warp_n, int thread, uint32_t stage,
+                                            float (&sum)[kBlocksM][kSums]) {
+  constexpr int kStride = kN + 4, kBlocksN = kSums / 4;
+  const int lane = thread & 31;
+  wait_copies<0>();
+  __syncthreads();
+  if constexpr (sizeof(T) == 2) {
+    if (gridDim.z == 1 && is_packed<T>(a.end)) {
+      sums_to_tile<T, 16, kN + 8>(a.end, stage, warp_m, warp_n, lane, sum);
+      __syncthreads();
+      tile_to_memory<T, kM, kN, kN + 8>(a.end, base, a.M, tile_m, tile_n, stage, thread, kThreads);
+      return;
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kBlocksM; ++i)
+#pragma unroll
+    for (int j = 0; j < kBlocksN; ++j) {
+      const uint32_t to = stage + ((warp_m + i * 16 + (lane >> 2)) * kStride + warp_n + j * 8 + (lane & 3) * 2) * 4;
+      store2(to, sum[i][4 * j], sum[i][4 * j + 1]);
+      store2(to + 8 * kStride * 4, sum[i][4 * j + 2], sum[i][4 * j + 3]);
+    }
+  meet(gridDim.z);
+  finish_shared<T, kM, kN, kStride>(a.end, base, bias_base, a.M, tile_m, tile_n, stage, gridDim.z, blockIdx.z, thread,
+                                    kThreads, loads_ahead<T>(a.end));
+  if (gridDim.z > 1) cluster_sync();  // nobody ends while others read what it has left
+}
+
 // The tile is kM x kN, that of a warp kWarpM x kWarpN. kOne: a plain matrix instead of windows.
 template <typename T, int kM, int kN, int kWarpM, int kWarpN, int kStages, bool kOne>
 __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, 1)
@@ -51,52 +109,11 @@ __global__ void __launch_bounds__((kM / kWarpM) * (kN / kWarpN) * 32, 1)
       loader.load_x(a, stage_a + free * kM * 128);
     }
     commit_copies();
-    const uint32_t from_a = stage_a + stage * kM * 128, from_b = stage_b + stage * kN * 128;
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      uint32_t fa[kBlocksM][4], fb[kBlocksN / 2][4];
-#pragma unroll
-      for (int i = 0; i < kBlocksM; ++i) {
-        const int row = warp_m + i * 16 + (lane & 15), chunk = k * 2 + (lane >> 4);
-        load_blocks(fa[i], from_a + row * 128 + ((chunk ^ (row & 7)) << 4));
-      }
-#pragma unroll
-      for (int j = 0; j < kBlocksN / 2; ++j) {
-        const int row = warp_n + j * 16 + (lane & 7) + ((lane >> 4) << 3), chunk = k * 2 + ((lane >> 3) & 1);
-        load_blocks(fb[j], from_b + row * 128 + ((chunk ^ (row & 7)) << 4));
-      }
-#pragma unroll
-      for (int i = 0; i < kBlocksM; ++i)
-#pragma unroll
-        for (int j = 0; j < kBlocksN; ++j)
-          multiply(&sum[i][4 * j], fa[i], fb[j / 2][(j & 1) * 2], fb[j / 2][(j & 1) * 2 + 1],
-                   static_cast<const T*>(nullptr));
-    }
+    multiply_step<T>(stage_a + stage * kM * 128, stage_b + stage * kN * 128, warp_m, warp_n, lane, sum);
     if (++stage == kStages) stage = 0;
   }
 
-  wait_copies<0>();
-  __syncthreads();
-  if constexpr (sizeof(T) == 2) {
-    if (gridDim.z == 1 && is_packed<T>(a.end)) {
-      sums_to_tile<T, 16, kN + 8>(a.end, stage_a, warp_m, warp_n, lane, sum);
-      __syncthreads();
-      tile_to_memory<T, kM, kN, kN + 8>(a.end, base, a.M, tile_m, tile_n, stage_a, thread, kThreads);
-      return;
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < kBlocksM; ++i)
-#pragma unroll
-    for (int j = 0; j < kBlocksN; ++j) {
-      const uint32_t to = stage_a + ((warp_m + i * 16 + (lane >> 2)) * kStride + warp_n + j * 8 + (lane & 3) * 2) * 4;
-      store2(to, sum[i][4 * j], sum[i][4 * j + 1]);
-      store2(to + 8 * kStride * 4, sum[i][4 * j + 2], sum[i][4 * j + 3]);
-    }
-  meet(gridDim.z);
-  finish_shared<T, kM, kN, kStride>(a.end, base, bias_base, a.M, tile_m, tile_n, stage_a, gridDim.z, blockIdx.z, thread,
-                                    kThreads, loads_ahead<T>(a.end));
-  if (gridDim.z > 1) cluster_sync();  // nobody ends while others read what it has left
+  finish_tile<T, kM, kN, kThreads>(a, base, bias_base, tile_m, tile_n, warp_m, warp_n, thread, stage_a, sum);
 }
 
 }  // namespace minnow::cuda

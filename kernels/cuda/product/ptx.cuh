@@ -199,6 +199,10 @@ __device__ __forceinline__ uint4 load_words(uint32_t address) {
   return v;
 }
 
+__device__ __forceinline__ void store_words(uint32_t to, uint4 v) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+
 __device__ __forceinline__ void store_shared(uint32_t to, float a) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(a) : "memory");
 }

@@ -39,6 +39,7 @@ void fuse_gates(PlanGraph& graph);
 void fuse_log_softmax(PlanGraph& graph);
 void fuse_quantized_rows(PlanGraph& graph);
 void fuse_rectified(PlanGraph& graph);
+void fuse_separable(PlanGraph& graph);
 void fuse_quantized_tables(PlanGraph& graph);
 void fuse_requantization(PlanGraph& graph);
 void fuse_spelled(PlanGraph& graph);

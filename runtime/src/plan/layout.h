@@ -13,6 +13,9 @@ constexpr size_t kResidual = 3;
 // Operand of a convolution of two images whose channels follow each other: the second one. It has the layout of the
 // first.
 constexpr size_t kMoreChannels = 5;
+// Operands of a pointwise convolution that are the weights, and the bias, of a depthwise one that is computed before it
+// (fuse_separable); the attributes are those of the depthwise one.
+constexpr size_t kDepthwiseWeights = 6, kDepthwiseBias = 7;
 // The other operand of QuantizedSum, of bytes. It has the layout of the first.
 constexpr size_t kOtherTerm = 4;
 // What a layer of bytes adds to its result (fuse_quantized_tables). It has the layout of the output.
