@@ -58,6 +58,10 @@ class Weights:
         """The matrix of a layer, [outputs, inputs]."""
         return self.get(f"{name}.weight", rows, columns)
 
+    def pass_over(self, *beginnings: str) -> None:
+        """Tensors whose names begin so are of no use."""
+        self.used.update(name for name in self.checkpoint.tensors if name.startswith(beginnings))
+
     def check_all_used(self, harmless: Sequence[str]) -> None:
         """Raises UnsupportedError if there are others that the architecture does not use."""
         left = [n for n in self.checkpoint.tensors if n not in self.used and not n.endswith(tuple(harmless))]
@@ -81,7 +85,7 @@ class Step:
 
     Attributes:
         settings, weights: of the checkpoint.
-        hidden, layers, heads, kv_heads, head_size, vocab: sizes.
+        hidden, layers, heads, kv_heads, head_size: sizes.
         b: makes nodes.
     """
 
@@ -92,7 +96,6 @@ class Step:
         self.heads = self.settings.integer("num_attention_heads", "n_head", most=1 << 16)
         self.kv_heads = self.settings.integer("num_key_value_heads", default=self.heads, most=1 << 16)
         self.head_size = self.settings.integer("head_dim", default=max(self.hidden // self.heads, 1), most=1 << 16)
-        self.vocab = self.settings.integer("vocab_size", most=1 << 28)
         self.context = longest(self.settings)
         if self.heads % self.kv_heads:
             raise ModelError(f"{self.heads} heads cannot share {self.kv_heads} of keys", where=self.settings.where)
@@ -102,6 +105,11 @@ class Step:
         self.inputs: list[tuple[str, TensorType]] = []
         self.states: list[tuple[str, Value, Value]] = []
         self.outputs: list[tuple[str, Value]] = []
+
+    @property
+    def vocab(self) -> int:
+        """How many tokens there are."""
+        return self.settings.integer("vocab_size", most=1 << 28)
 
     # ---- inputs --------------------------------------------------------------------------------------------------
 
@@ -123,6 +131,10 @@ class Step:
     def open_texts(self) -> Value:
         """The one input of a model that reads texts of one length."""
         return self._input("input_ids", "batch", "length")
+
+    def open_images(self, channels: int, size: int) -> Value:
+        """The one input of a model that sees square images: their pixels, f32[images, channels, size, size]."""
+        return self._input_of("pixel_values", TensorType(DType.F32, ("images", channels, size, size)))
 
     @property
     def scores(self) -> bool:
@@ -226,6 +238,10 @@ class Step:
     def activation(self, x: Value, default: str = "silu") -> Value:
         """The function between the two products of a layer."""
         name = self.settings.text("hidden_activation", "hidden_act", "activation_function", default=default)
+        return self.function(x, name)
+
+    def function(self, x: Value, name: str) -> Value:
+        """A function of each element, by the name that config.json has for it. Raises UnsupportedError."""
         if name == "quick_gelu":
             made: Value = self.b.Mul(x, self.b.Sigmoid(self.b.Mul(x, np.float32(1.702))))
             return made

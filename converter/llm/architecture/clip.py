@@ -38,18 +38,30 @@ def encoded(s: Step, ids: Value, mask: Value | None = None) -> Value:
     x = s.b.Add(s.embedding(f"{p}embeddings.token_embedding", ids), rows)
     there = None if mask is None else s.b.Unsqueeze(s.b.Cast(mask, to=DType.BOOL), axes=(1, 2))
     for i in range(s.layers):
-        x = _layer(s, x, there, f"{p}encoder.layers.{i}", size, epsilon)
+        x = layer(s, x, f"{p}encoder.layers.{i}", size, epsilon, mask=there, causal=True)
     return s.layer_norm(x, f"{p}final_layer_norm", epsilon)
 
 
-def _layer(s: Step, x: Value, mask: Value | None, p: str, size: int, epsilon: float) -> Value:
+def layer(
+    s: Step, x: Value, p: str, size: int, epsilon: float, *, mask: Value | None = None, causal: bool = False,
+    activation: str = "quick_gelu",
+) -> Value:  # fmt: skip
+    """A layer of an encoder of texts or images: x += attention(norm(x)); x += layer(norm(x)).
+
+    Args:
+        p: what the names of its tensors begin with.
+        size: features between the two products.
+        mask: keys that are seen; None: all.
+        causal: each row sees only those before it.
+        activation: the function between the products, where the settings do not say it.
+    """
     h = s.layer_norm(x, f"{p}.layer_norm1", epsilon)
     q, k, v = s.linears(h, [(f"{p}.self_attn.{n}_proj", s.hidden) for n in "qkv"])
     masks = [] if mask is None else [None, None, mask]
-    y = s.b.Attention(q, k, v, *masks, num_heads=s.heads, scale=s.head_size**-0.5, causal=True)
+    y = s.b.Attention(q, k, v, *masks, num_heads=s.heads, scale=s.head_size**-0.5, causal=causal)
     x = s.b.Add(x, s.linear(y, f"{p}.self_attn.out_proj", s.hidden))
     h = s.linear(s.layer_norm(x, f"{p}.layer_norm2", epsilon), f"{p}.mlp.fc1", size)
-    added: Value = s.b.Add(x, s.linear(s.activation(h, "quick_gelu"), f"{p}.mlp.fc2", s.hidden, size))
+    added: Value = s.b.Add(x, s.linear(s.activation(h, activation), f"{p}.mlp.fc2", s.hidden, size))
     return added
 
 

@@ -83,6 +83,23 @@ def encoder(kind: str, task: str = "Model", **changes: Any) -> torch.nn.Module:
     return model
 
 
+_TOWERS: dict[str, dict[str, Any]] = {
+    "CLIPVision": {"num_channels": 3, "image_size": 30, "patch_size": 7},
+    "SiglipVision": {"num_channels": 1, "image_size": 24, "patch_size": 8},
+}
+
+
+def tower(kind: str, **changes: Any) -> torch.nn.Module:
+    """An encoder of images, CLIP's or SigLIP's."""
+    import transformers
+
+    sizes = {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 4}
+    config = getattr(transformers, f"{kind}Config")(**{**sizes, **_TOWERS[kind], **changes})
+    model = getattr(transformers, f"{kind}Model")(config).eval().float()
+    _random(model)
+    return model
+
+
 def saved(model: Any, folder: Path, *, shards: str = "5GB", dtype: torch.dtype | None = None) -> Path:
     """The folder of a model."""
     (model if dtype is None else model.to(dtype)).save_pretrained(folder, max_shard_size=shards)
