@@ -1,6 +1,7 @@
 #include "kernels/core/program.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/cpu/elementwise/chain.h"
 #include "kernels/cpu/machine/cost.h"
@@ -13,8 +14,10 @@ namespace {
 
 constexpr int64_t kPiece = 4096;           // elements, at the most
 constexpr int64_t kLeastPiece = 1024;      // fewer are not worth the calls
+constexpr int64_t kChainBlock = 128;       // a multiple of what chains take at a time
 constexpr int64_t kCacheBytes = 96 << 10;  // for what lies between the steps
 constexpr int64_t kGrain = 16384;          // see UnaryFunctions
+constexpr size_t kLine = 64;               // bytes of a line of the cache
 
 class Fused final : public Kernel {
  public:
@@ -55,14 +58,16 @@ class Fused final : public Kernel {
     piece_ = std::clamp(kCacheBytes / std::max<int64_t>(1, buffers_ * widest_), kLeastPiece, kPiece);
     // So many elements are worth a thread.
     const auto grain = static_cast<int64_t>(estimate_seconds(total_, 1) / std::max(seconds_, 1e-9));
-    if (node.threads > 1) piece_ = std::min(piece_, std::max(grain, kShortRow));
-    piece_ = std::max<int64_t>(1, piece_ / unit) * unit;
+    if (node.threads > 1) piece_ = std::min(piece_, std::max(grain, 4 * kChainBlock));
+    // Whole blocks of chains, where rows allow it: what is left of a piece goes step by step.
+    const int64_t blocks = std::lcm(unit, kChainBlock), whole = blocks <= piece_ ? blocks : unit;
+    piece_ = std::max<int64_t>(1, piece_ / whole) * whole;
     grain_ = grain / piece_;
     buffer_bytes_ = (std::min(piece_, total_) * widest_ + 63) / 64 * 64;
     *workspace = node.threads * buffers_ * buffer_bytes_;
     workers_.resize(static_cast<size_t>(node.threads));
     for (Worker& worker : workers_) {
-      worker.base.resize(values_.size());
+      worker.base.resize(values_.size() + kLine / sizeof(char*));
       worker.in.type.shape = worker.out.type.shape = Shape{0};
       worker.context.in = {&worker.in};
       worker.context.out = {&worker.out};
@@ -101,7 +106,8 @@ class Fused final : public Kernel {
     int64_t buffer = -1;  // where it is while it is needed
     size_t last = 0;      // step that reads it
   };
-  struct Worker {
+  // On lines of the cache of its own: all are written for every piece.
+  struct alignas(kLine) Worker {
     std::vector<char*> base;  // by value: where its tensor begins, or would if there were more of it than a piece
     Tensor in, out;
     RunContext context;
