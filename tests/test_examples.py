@@ -24,6 +24,7 @@ RUN_BY = {
     "express/classify.py": "tests/compat/test_programs.py",
     "plugin/plugin.cpp": "tests/runtime/backend/test_plugins.py",
     "quantize/photos.py": "tests/test_examples.py",
+    "text/story.c": "tests/llm/test_c_text.py",
     "train/digits.py": "tests/optim/test_training.py",
     "train/finetune.py": "tests/optim/test_training.py",
     "quantize/table.py": "tests/test_examples.py",

@@ -46,7 +46,7 @@ def test_embeddings(tmp_path: Path) -> None:
     model = encoder("Bert")
     tokenizer = _folder(model, tmp_path / "source")
     convert(tmp_path / "source", output=tmp_path / "made")
-    with served(minnow.llm.load(tmp_path / "made", threads=1)) as url:
+    with served(minnow.llm.load(tmp_path / "made", threads=1, precision="high")) as url:
         client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
         made = client.embeddings.create(model=client.models.list().data[0].id, input=TEXTS)
     counts = 0
@@ -66,7 +66,10 @@ def test_ranking(tmp_path: Path) -> None:
     given = [tokenizer(query, text, return_tensors="pt") for text in TEXTS]
     want = [float(quiet(lambda g=g: model(**g)).logits[0, 0]) for g in given]
     order = sorted(range(len(TEXTS)), key=lambda i: -want[i])
-    with served(minnow.llm.load(tmp_path / "made", threads=1)) as url, httpx.Client(timeout=60) as http:
+    with (
+        served(minnow.llm.load(tmp_path / "made", threads=1, precision="high")) as url,
+        httpx.Client(timeout=60) as http,
+    ):
         made = http.post(f"{url}/v1/rerank", json={"query": query, "documents": TEXTS}).json()
         documents = [{"text": text} for text in TEXTS]
         body = {"query": query, "documents": documents, "top_n": 2, "return_documents": True}

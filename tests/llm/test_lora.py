@@ -72,7 +72,7 @@ def _check(model: torch.nn.Module, folder: Path, adapter: Path, scale: float = 1
     """A prompt, and the same in steps, of two sequences together."""
     tokens = np.random.default_rng(5).integers(0, 97, 13).tolist()
     want = quiet(lambda: model(torch.tensor([tokens])).logits[0].numpy())
-    loaded = minnow.llm.load(folder, lora=adapter, lora_scale=scale, cache="f32")
+    loaded = minnow.llm.load(folder, lora=adapter, lora_scale=scale, cache="f32", precision="high")
     step, sequence = loaded.model.step, loaded.model.sequence
     np.testing.assert_allclose(step([(tokens, sequence(), 13)]), want, atol=CLOSE, rtol=0)
     a, b = sequence(), sequence()

@@ -368,7 +368,8 @@ void bf16_round_blocks(const float* first, const float* second, int64_t channels
   HWY_DYNAMIC_DISPATCH(round_blocks)(first, second, channels, pixels, to, left);
 }
 
-bool bf16_round_pair(const float* first, const float* second, int64_t columns, uint16_t* to) {
+bool bf16_round_pair([[maybe_unused]] const float* first, [[maybe_unused]] const float* second,
+                     [[maybe_unused]] int64_t columns, [[maybe_unused]] uint16_t* to) {
 #if MINNOW_AVX512
   if (rounds_by_instruction()) {
     bf16_round_pair_avx512(first, second, columns, to);
