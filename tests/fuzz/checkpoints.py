@@ -6,15 +6,14 @@ import json
 import random
 import struct
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fuzz.members import Files, damaged_document, damaged_tensors
 from fuzz.tables import NUMBERS, damaged_bytes
 
 _CONFIG, _WEIGHTS, _TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
-_NAMES = (_CONFIG, _WEIGHTS, _TOKENIZER)
 _HIDDEN, _SIZE, _VOCABULARY = 32, 64, 12
 _HEADER = 4096
 """Bytes of a file that say what it is; behind them are numbers, of which any will do."""
@@ -58,7 +57,7 @@ def _gguf(kind: str, model: str) -> bytes:
             getattr(file, f"add_{name}")(value)
         file.add_layer_norm_rms_eps(1e-5)
         file.add_rope_freq_base(1e4)
-        tokens = ["<unk>", "<s>", "</s>", *(chr(97 + i) for i in range(_VOCABULARY - 3))]
+        tokens = ["<unk>", "<s>", "</s>", *(chr(97 + i) for i in range(_VOCABULARY - 4)), "ab"]
         file.add_tokenizer_model(model)
         file.add_token_list(tokens)
         file.add_token_types([2, 3, 3, *[1] * (_VOCABULARY - 3)])
@@ -66,7 +65,7 @@ def _gguf(kind: str, model: str) -> bytes:
             file.add_token_scores([0.0] * _VOCABULARY)
         else:
             file.add_tokenizer_pre("gpt-2")
-            file.add_token_merges([])
+            file.add_token_merges(["a b"])
         file.add_bos_token_id(1)
         file.add_eos_token_id(2)
         for name, shape in _tensors().items():
@@ -94,9 +93,9 @@ def damaged_gguf(data: bytes, _: bytes, dice: random.Random) -> bytes:
     for _ in range(dice.choice((1, 1, 2, 4))):
         number = dice.choice((*NUMBERS, *range(40)))
         form = dice.choice(("<Q", "<I"))
-        at = dice.randrange(head - 8)
+        at = dice.randrange(max(1, head - 8))
         copy[at : at + struct.calcsize(form)] = struct.pack(form, number % (1 << 8 * struct.calcsize(form)))
-    return bytes(copy)
+    return bytes(copy[: len(data)])
 
 
 def model_folders() -> list[bytes]:
@@ -125,36 +124,8 @@ def model_folders() -> list[bytes]:
     return [archive_of({_CONFIG: json.dumps(c).encode(), **files}) for c in (config, yarn)]
 
 
-def damaged_model_folder(data: bytes, _: bytes, dice: random.Random) -> bytes:
+def damaged_model_folder(files: Files, _: Files, dice: random.Random) -> None:
     """Hyperparameters, or the table of tensors, are others."""
-    from torch_damage import archive_of, damaged_json, files_of
-
-    files = files_of(data)
     name = dice.choice((_CONFIG, _CONFIG, _WEIGHTS, _WEIGHTS, _TOKENIZER))
-    if name == _WEIGHTS:
-        size = struct.unpack("<Q", files[name][:8])[0]
-        head, rest = files[name][8 : 8 + size], files[name][8 + size :]
-        what = dice.random()
-        head = damaged_json(dice, head) if what < 0.6 else damaged_bytes(head, dice)
-        size = len(head) if what < 0.9 else dice.choice(NUMBERS) % (1 << 64)
-        files[name] = struct.pack("<Q", size) + head + rest
-    else:
-        files[name] = damaged_json(dice, files[name]) if dice.random() < 0.8 else damaged_bytes(files[name], dice)
-    return bytes(archive_of(files))
-
-
-def in_model_folder(read: Callable[[Path], object], path: Path) -> object:
-    """Reads the folder that an archive holds."""
-    from torch_damage import files_of
-
-    folder = path.with_name("saved")
-    folder.mkdir()
-    files = {folder / name: data for name, data in files_of(path.read_bytes()).items() if name in _NAMES}
-    try:
-        for file, data in files.items():
-            file.write_bytes(data)
-        return read(folder)
-    finally:
-        for file in files:
-            file.unlink(missing_ok=True)
-        folder.rmdir()
+    change = damaged_tensors if name == _WEIGHTS else damaged_document
+    files[name] = change(files.get(name, b""), dice)

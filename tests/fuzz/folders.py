@@ -1,4 +1,5 @@
-"""SavedModels, whose files are put into an archive here, and Keras files: one of the files inside is another."""
+"""SavedModels and diffusion pipelines, whose files are put into an archive here, and Keras files: one of the files
+inside is another."""
 
 from __future__ import annotations
 
@@ -10,14 +11,17 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from fuzz.members import Files, NoCaseError, damaged_document, damaged_tensors, members
 from fuzz.messages import damaged_message
 from fuzz.probe import Finding
 from fuzz.tables import damaged_bytes
+from google.protobuf.message import DecodeError
 
 from minnow.converter.tensorflow.file import keras_child
-from minnow.schema.errors import FormatError, UnsupportedError
+from minnow.schema.errors import FormatError, MinnowError, UnsupportedError
 
 _SECONDS, _MEMORY = 0.25, 70
+CONFIG = "config.json"
 GRAPH, INDEX, DATA = "saved_model.pb", "variables/variables.index", "variables/variables.data-00000-of-00001"
 
 
@@ -85,43 +89,38 @@ def _damaged_index(index: bytes, other: bytes, dice: random.Random) -> bytes:
     return _index_of(rows)
 
 
-def damaged_folder(data: bytes, other: bytes, dice: random.Random) -> bytes:
-    """Another archive of a SavedModel."""
-    from torch_damage import archive_of, files_of
-
+def damaged_folder(files: Files, other: Files, dice: random.Random) -> None:
+    """One file of a SavedModel is another."""
     from minnow.converter.tensorflow.message import SavedModel
 
-    files, spare = files_of(data), files_of(other)
     name = dice.choice([GRAPH, GRAPH, GRAPH, *sorted(files)])
-    if dice.random() < 0.1:
-        files[name] = damaged_bytes(files[name], dice)
-    elif dice.random() < 0.05:
-        files.pop(dice.choice(sorted(files)))
-    elif name == GRAPH:
-        files[name] = damaged_message(SavedModel, files[name], dice, spare.get(name, b""))
-    elif name == INDEX:
-        files[name] = _damaged_index(files[name], spare.get(name, b""), dice)
-    else:
-        files[name] = damaged_bytes(files[name], dice)
-    return bytes(archive_of(files))
+    old, spare = files.get(name, b""), other.get(name, b"")
+    if dice.random() < 0.9:
+        try:
+            if name == GRAPH:
+                files[name] = damaged_message(SavedModel, old, dice, spare)
+                return
+            if name == INDEX:
+                files[name] = _damaged_index(old, spare, dice)
+                return
+        except (DecodeError, MinnowError):  # it is damaged already
+            pass
+    files[name] = damaged_bytes(old, dice)
 
 
-def in_folder(read: Callable[[Path], object], path: Path) -> object:
-    """Reads the folder that an archive holds."""
-    from torch_damage import files_of
+def pipelines() -> list[bytes]:
+    """A latent diffusion pipeline of a few kilobytes."""
+    from torch_damage import archive_of
 
-    folder = path.with_name("saved")
-    (folder / "variables").mkdir(parents=True)
-    files = {folder / name: data for name, data in files_of(path.read_bytes()).items() if name in (GRAPH, INDEX, DATA)}
-    try:
-        for file, data in files.items():
-            file.write_bytes(data)
-        return read(folder)
-    finally:
-        for file in files:
-            file.unlink(missing_ok=True)
-        (folder / "variables").rmdir()
-        folder.rmdir()
+    folder = Path(__file__).parents[1] / "diffusion" / "tiny"
+    return [archive_of({str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()})]
+
+
+def damaged_pipeline(files: Files, _: Files, dice: random.Random) -> None:
+    """The list of parts, the settings of one, or its table of tensors are others."""
+    name = dice.choice(sorted(files))
+    change = damaged_tensors if name.endswith(".safetensors") else damaged_document
+    files[name] = change(files[name], dice)
 
 
 def keras_files() -> list[bytes]:
@@ -134,12 +133,15 @@ def keras_files() -> list[bytes]:
 
 def damaged_keras(data: bytes, _: bytes, dice: random.Random) -> bytes:
     """The configuration of an archive is another one; or bytes are, of which HDF5 makes what it can."""
-    from torch_damage import archive_of, damaged_json, files_of
+    from torch_damage import archive_of
 
-    if not data.startswith(b"PK") or dice.random() < 0.1:
+    try:
+        files = members(data)
+    except NoCaseError:
         return damaged_bytes(data, dice)
-    files = files_of(data)
-    files["config.json"] = damaged_json(dice, files["config.json"])
+    if CONFIG not in files or dice.random() < 0.1:
+        return damaged_bytes(data, dice)
+    files[CONFIG] = damaged_document(files[CONFIG], dice)
     return bytes(archive_of(files))
 
 

@@ -22,19 +22,24 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import types
 import zipfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 _TESTS = ROOT / "tests"
-_SHARED = ("", "converter/tflite", "converter/torch", "suites", "hostile", "models")
+_SHARED = ("", "converter/tflite", "converter/torch", "suites", "hostile", "models", "llm")
 _HANG = 120
 """Seconds of one file after which the process ends: code that no signal interrupts."""
 _EVERY = 200
-_GUIDED = ("minnow.converter.", "minnow.schema.mnn.")
+_HARNESS = 90
+"""The exit code of a process in which the code that makes files, or looks on, has failed."""
+_GUIDED = ("minnow.converter.", "minnow.schema.mnn.", "minnow.llm.tokenizer.", "minnow.llm.template.")
 """Whose branches are looked at; each function takes some milliseconds at the start."""
 
 
@@ -44,6 +49,10 @@ def _prepare() -> None:
     import warnings
 
     warnings.simplefilter("ignore")  # numpy's, of numbers that no model has
+
+
+class HarnessError(Exception):
+    """The code that makes files, or looks on while they are read, has failed."""
 
 
 class Journal:
@@ -152,7 +161,7 @@ def work(name: str, seconds: float, most: int, seed: int, how: str, folder: Path
             journal.found(e.key, e.text, data)
 
     dice = random.Random(seed)
-    with little_memory():
+    with little_memory(), _harness(folder):
         # What has broken something once is read again, but not changed: a third of the Keras files then took seconds.
         for data in [*start, *samples.kept(name)]:
             one(data)
@@ -160,6 +169,16 @@ def work(name: str, seconds: float, most: int, seed: int, how: str, folder: Path
             while True:
                 one(target.damage(dice.choice(start), dice.choice(start), dice))
         _guided(target, start, one, seed, folder)
+
+
+@contextmanager
+def _harness(folder: Path) -> Iterator[None]:
+    """The process ends if the code in the block fails: it is not what is tested."""
+    try:
+        yield
+    except Exception:  # noqa: BLE001  (any of them)
+        (folder / "harness").write_text(traceback.format_exc())
+        os._exit(_HARNESS)
 
 
 def _guided(target: Any, start: list[bytes], one: Any, seed: int, folder: Path) -> None:
@@ -173,11 +192,17 @@ def _guided(target: Any, start: list[bytes], one: Any, seed: int, folder: Path) 
 
     def change(data: bytes, most: int, number: int) -> bytes:
         dice = random.Random(number)
-        return bytes(target.damage(data or dice.choice(start), dice.choice(start), dice)[:most])
+        with _harness(folder):
+            made = bytes(target.damage(data or dice.choice(start), dice.choice(start), dice))
+        return made if len(made) <= most else data  # what is cut off is no file
 
-    options = ["-rss_limit_mb=0", f"-timeout={_HANG}", "-max_len=65536", f"-seed={seed or 1}", "-print_final_stats=0",
+    def read(data: bytes) -> None:
+        with _harness(folder):
+            one(data)
+
+    options = ["-rss_limit_mb=0", f"-timeout={_HANG}", "-max_len=131072", f"-seed={seed or 1}", "-print_final_stats=0",
                "-reload=0", "-verbosity=0", "-len_control=0", f"-artifact_prefix={folder}/"]  # fmt: skip
-    atheris.Setup([sys.argv[0], *options, str(corpus)], one, custom_mutator=change)
+    atheris.Setup([sys.argv[0], *options, str(corpus)], read, custom_mutator=change)
     atheris.Fuzz()
 
 
@@ -193,6 +218,8 @@ def run(name: str, seconds: float, most: int, seed: int, how: str, folder: Path,
             done = subprocess.run(command, stdout=log, stderr=log, check=False, cwd=folder)
         if done.returncode == 0:
             break
+        if done.returncode == _HARNESS:
+            raise HarnessError((folder / "harness").read_text())
         crashes, seed = crashes + 1, seed + 1
         journal = Journal(folder)
         code = signal.Signals(-done.returncode).name if done.returncode < 0 else f"exit code {done.returncode}"

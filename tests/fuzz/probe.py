@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import resource
+import shutil
 import signal
 import sys
 import tempfile
@@ -21,6 +22,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from fuzz.members import FOLDER, NoCaseError
 
 from minnow.schema.errors import MinnowError
 
@@ -166,7 +169,7 @@ def little_memory(most: int = BYTES) -> Iterator[None]:
 
 
 def probe(target: Target, data: bytes, folder: Path, seconds: float = SECONDS) -> str:
-    """Has a file read: "read", or the name of the error; with what is underneath, where the reader did not expect it.
+    """Has a file read: "read", "no case", or the name of the error; with what is underneath, where that is unexpected.
 
     Args:
         folder: empty, for the file. seconds: of processor time.
@@ -187,6 +190,8 @@ def probe(target: Target, data: bytes, folder: Path, seconds: float = SECONDS) -
         result = "read"
     except MinnowError as e:
         result = _refused(e)
+    except NoCaseError:
+        result = "no case"
     except TooSlowError as e:
         raise Finding("slow", place_of(e), f"{time.process_time() - begin:.1f} s") from None
     except RecursionError as e:
@@ -195,11 +200,15 @@ def probe(target: Target, data: bytes, folder: Path, seconds: float = SECONDS) -
         raise Finding(type(e).__name__, place_of(e), "".join(traceback.format_exception(e))[-6000:]) from None
     finally:
         _watch.active, tempfile.tempdir = False, before
-        left = [p.name for p in folder.iterdir() if p != path]
-        for name in left:
-            (folder / name).unlink(missing_ok=True)
+        made = [p.name for p in folder.iterdir() if p != path]
+        for name in made:
+            if (folder / name).is_dir():
+                shutil.rmtree(folder / name)
+            else:
+                (folder / name).unlink()
     if _watch.seen:
         raise Finding(_watch.seen[0].partition(" ")[0], _watch.seen[0], "\n".join(_watch.seen))
+    left = [name for name in made if name != FOLDER]
     if left and result != "read":
         raise Finding("leaves a file", ", ".join(left))
     return result

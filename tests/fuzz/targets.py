@@ -9,7 +9,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from fuzz import checkpoints, folders, samples
+from fuzz import checkpoints, folders, language, samples
+from fuzz.members import of_folder, unpacked
 from fuzz.messages import damaged_message
 from fuzz.probe import Target
 from fuzz.tables import damaged_bytes, damaged_mnn, damaged_tflite
@@ -153,7 +154,7 @@ def _read_script(path: Path, _: random.Random) -> object:
 
 
 def _read_folder(path: Path, _: random.Random) -> object:
-    return folders.in_folder(lambda folder: _conversion("tensorflow")(folder, _), path)
+    return _conversion("tensorflow")(unpacked(path), _)
 
 
 def _read_keras(path: Path, _: random.Random) -> object:
@@ -168,19 +169,29 @@ def _read_checkpoint(path: Path, _: random.Random) -> object:
     from minnow.schema.mnn import encode
 
     model = formats()["llm"].frontend().read(path)
-    content = (path / "config.json" if path.is_dir() else path).read_bytes()
-    if zlib.crc32(content) % _CONVERTED == 0:
-        out = path.with_name("out")
-        minnow.convert(path, framework="llm", output=out, verify=False)
-        for file in out.iterdir():
-            file.unlink()
-        out.rmdir()
+    if zlib.crc32((path / "config.json" if path.is_dir() else path).read_bytes()) % _CONVERTED == 0:
+        minnow.convert(path, framework="llm", output=path.with_name("out"), verify=False)
         return encode(model)
     return model
 
 
 def _read_checkpoint_folder(path: Path, _: random.Random) -> object:
-    return checkpoints.in_model_folder(lambda folder: _read_checkpoint(folder, _), path)
+    return _read_checkpoint(unpacked(path), _)
+
+
+def _read_pipeline(path: Path, _: random.Random) -> object:
+    """The graphs of a diffusion pipeline; of some, the whole folder that is made of them."""
+    from minnow.converter.diffusion.pipeline import graphs, open_pipeline
+    from minnow.converter.file.door import guarded
+    from minnow.diffusion.conversion import description_of
+
+    folder = unpacked(path)
+    with guarded(folder):
+        pipeline = open_pipeline(folder)
+        found = description_of(pipeline).text(), graphs(pipeline)
+    if zlib.crc32(path.read_bytes()) % _CONVERTED == 0:
+        minnow.convert(folder, output=path.with_name("out"), verify=False)
+    return found
 
 
 _WITH_KERAS = 4096
@@ -199,12 +210,20 @@ TARGETS = {
         Target("mnn", "m.mnn", _read_mnn, _or_bytes(lambda d, _, dice: damaged_mnn(d, dice)), samples.mnn,
                samples.mnn_suite),
         Target("torchscript", "m.pt", _read_script, _or_bytes(_script), samples.scripts, forks=True),
-        Target("saved_model", "m.zip", _read_folder, folders.damaged_folder, folders.saved_models,
+        Target("saved_model", "m.zip", _read_folder, of_folder(folders.damaged_folder), folders.saved_models,
                folders.saved_model_suite),
         Target("keras", "m.keras", _read_keras, folders.damaged_keras, folders.keras_files, forks=True),
         Target("gguf", "m.gguf", _read_checkpoint, checkpoints.damaged_gguf, checkpoints.gguf_files),
-        Target("checkpoint", "m.zip", _read_checkpoint_folder, checkpoints.damaged_model_folder,
+        Target("checkpoint", "m.zip", _read_checkpoint_folder, of_folder(checkpoints.damaged_model_folder),
                checkpoints.model_folders),
+        Target("mnn_llm", "m.zip", _read_checkpoint_folder, of_folder(language.damaged_mnn_folder),
+               language.mnn_folders),
+        Target("tokenizer", "tokenizer.json", language.read_tokenizer, language.damaged_tokenizer,
+               language.tokenizer_files),
+        Target("template", "chat_template.jinja", language.render_template, language.damaged_template,
+               language.templates, language.harmful_templates),
+        Target("adapter", "m.zip", language.read_adapter, of_folder(language.damaged_adapter), language.adapters),
+        Target("diffusion", "m.zip", _read_pipeline, of_folder(folders.damaged_pipeline), folders.pipelines),
         Target("export", "m.pt2", _conversion("torch"), _or_bytes(_archive), samples.archives, samples.archive_suite),
     )
 }  # fmt: skip

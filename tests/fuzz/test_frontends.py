@@ -25,7 +25,7 @@ from minnow.converter.file import door
 from minnow.schema.errors import FormatError, UsageError
 
 _FILES = 80
-_SLOW = {"export", "torchscript"}  # PyTorch makes their seeds
+_SLOW = {"diffusion", "export", "mnn_llm", "torchscript"}  # their files take long to make, or to read
 
 
 @pytest.fixture(autouse=True)
