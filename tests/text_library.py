@@ -1,4 +1,4 @@
-"""libminnow_text as a C program has it: built against an installed libminnow, called with ctypes."""
+"""libminnow_text as a C program has it: called with ctypes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ def run(*command: str | Path) -> None:
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
 
 
-def installed(folder: Path) -> Path:
-    """A prefix with both libraries."""
+def built() -> Path:
+    """The library that `./dev build` has made."""
     (build,) = (ROOT / "build").glob(f"cp{sysconfig.get_config_var('py_version_nodot')}-*/")
+    return build / "runtime/text/libminnow_text.so"
+
+
+def installed(folder: Path) -> Path:
+    """A prefix with both libraries, this one built as a project of its own."""
+    build = built().parents[2]
     prefix = folder / "prefix"
     run("cmake", "--install", build, "--component", "library", "--prefix", prefix)
     run("cmake", "-S", ROOT / "runtime/text", "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
@@ -60,9 +66,7 @@ class TextError(Exception):
 class Library:
     """The functions of the library, with errors as exceptions."""
 
-    def __init__(self, prefix: Path) -> None:
-        self.prefix = prefix
-        (path,) = prefix.glob("lib*/**/libminnow_text.so")
+    def __init__(self, path: Path) -> None:
         self.c = ctypes.CDLL(str(path))
         self.c.minnow_text_last_error.restype = c_char_p
         self.c.minnow_text_tokenizer.restype = c_void_p

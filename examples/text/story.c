@@ -1,7 +1,7 @@
 /* Continues a text with a language model: ./story FOLDER "Once upon a time"
  *
  * FOLDER is what `mnnconvert MODEL.gguf -o FOLDER` has made. To build it against libminnow and libminnow_text:
- *   cc story.c $(pkg-config --cflags --libs minnow) -lminnow_text -o story
+ *   cc story.c $(pkg-config --cflags --libs minnow_text) -o story
  */
 #include <minnow/minnow_text.h>
 #include <stdio.h>

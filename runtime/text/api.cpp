@@ -22,7 +22,7 @@ struct minnow_tokenizer {
 };
 
 struct minnow_decoder {
-  explicit minnow_decoder(const minnow_tokenizer* t) : tokenizer(&t->own), chain(t->own.decoder()) {}
+  explicit minnow_decoder(const minnow_tokenizer* t) : tokenizer(&t->own), chain(t->own.decoder(), true) {}
   const Tokenizer* tokenizer;
   Chain chain;
   std::string text;
@@ -148,7 +148,7 @@ void generate(minnow_text* m, const minnow_text_request& request, minnow_text_ca
   made.reason = MINNOW_TEXT_LENGTH;
   m->answer.clear();
   Answer answer(std::move(stop));
-  Chain chain(m->tokenizer.own.decoder());
+  Chain chain(m->tokenizer.own.decoder(), true);
   auto say = [&](const std::string& piece, bool last) {
     const std::string text = answer.push(piece, last);
     if (!text.empty() && callback && callback(user, text.data(), text.size()) != 0) m->cancelled = true;

@@ -15,15 +15,12 @@ uint64_t pair_of(int32_t left, int32_t right) {
 }  // namespace
 
 Bpe::Bpe(const Part& part)
-    : whole_words_(part.flag("ignore_merges", false)),
+    : vocabulary_(part.vocabulary("vocab")),
+      whole_words_(part.flag("ignore_merges", false)),
       fuses_(part.flag("fuse_unk", false)),
       fallback_(part.flag("byte_fallback", false)) {
   if (!part.text("continuing_subword_prefix", "").empty() || !part.text("end_of_word_suffix", "").empty())
     unsupported(part.where() + ": marks within words are not supported");
-  for (const auto& [token, id] : part.object("vocab").items()) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() >= 1u << 31) part.fail("a token's id is no whole number");
-    vocabulary_[token] = id.get<int32_t>();
-  }
   read_merges(part);
   if (part.has("unk_token")) {
     auto found = vocabulary_.find(part.text("unk_token"));
@@ -33,28 +30,14 @@ Bpe::Bpe(const Part& part)
 }
 
 void Bpe::read_merges(const Part& part) {
-  const Json& merges = part.list("merges");
   auto id = [&](const std::string& token) {
     auto found = vocabulary_.find(token);
     if (found == vocabulary_.end()) part.fail("a merge has a token that is not in the vocabulary");
     return found->second;
   };
   uint64_t rank = 0;
-  for (const Json& merge : merges) {
-    std::string left, right;
-    if (merge.is_string()) {
-      const auto& text = merge.get_ref<const std::string&>();
-      const size_t space = text.find(' ');
-      if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos)
-        part.fail("a merge is no pair of tokens");
-      left = text.substr(0, space), right = text.substr(space + 1);
-    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
-      left = merge[0].get<std::string>(), right = merge[1].get<std::string>();
-    } else {
-      part.fail("a merge is no pair of tokens");
-    }
+  for (const auto& [left, right] : part.pairs("merges"))
     merges_[pair_of(id(left), id(right))] = rank++ << 32 | static_cast<uint32_t>(id(left + right));
-  }
 }
 
 bool Bpe::spell(std::string_view character, std::vector<int32_t>* ids) const {

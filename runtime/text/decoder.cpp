@@ -79,9 +79,11 @@ int byte_of(const std::string& token) {
   return value;
 }
 
-// Tokens such as <0xE2>, one after the other, become text; if they are no text, each is U+FFFD.
+// Tokens such as <0xE2>, one after the other, become text; if they are no text, each is U+FFFD. Where the text streams,
+// characters that were complete are not taken back.
 class ByteFallback : public Stage {
  public:
+  explicit ByteFallback(bool streams) : streams_(streams) {}
   Tokens push(const Tokens& tokens) override {
     Tokens made;
     for (const std::string& token : tokens) {
@@ -92,7 +94,7 @@ class ByteFallback : public Stage {
         continue;
       }
       bytes_ += static_cast<char>(byte);
-      if (is_utf8(bytes_)) made.push_back(std::exchange(bytes_, {}));
+      if (streams_ && is_utf8(bytes_)) made.push_back(std::exchange(bytes_, {}));
     }
     return made;
   }
@@ -104,10 +106,12 @@ class ByteFallback : public Stage {
 
  private:
   void flush(Tokens* made) {
+    if (!bytes_.empty() && is_utf8(bytes_)) return made->push_back(std::exchange(bytes_, {}));
     for (size_t i = 0; i < bytes_.size(); ++i) made->push_back(kReplacement);
     bytes_.clear();
   }
   std::string bytes_;
+  bool streams_;
 };
 
 class Fuse : public Stage {
@@ -172,11 +176,11 @@ class Words : public Stage {
 
 template <class S>
 std::vector<Maker> plain(bool fuses) {
-  return {{[](bool) { return std::make_unique<S>(); }, fuses}};
+  return {{[](bool, bool) { return std::make_unique<S>(); }, fuses}};
 }
 
 std::vector<Maker> changed(Change change, bool holds) {
-  return {{[=](bool fused) -> std::unique_ptr<Stage> {
+  return {{[=](bool fused, bool) -> std::unique_ptr<Stage> {
              if (fused && holds) return std::make_unique<Held>(change);
              return std::make_unique<Each>(change, fused);
            },
@@ -185,14 +189,24 @@ std::vector<Maker> changed(Change change, bool holds) {
 
 std::vector<Maker> byte_level(const Part&) { return plain<ByteLevel>(true); }
 
-std::vector<Maker> byte_fallback(const Part&) { return plain<ByteFallback>(false); }
+std::vector<Maker> byte_fallback(const Part&) {
+  const Change alone = [](const std::string& text, bool) {
+    ByteFallback stage(false);
+    return joined(stage.push({text})) + joined(stage.finish());
+  };
+  return {{[=](bool fused, bool streams) -> std::unique_ptr<Stage> {
+             if (fused) return std::make_unique<Held>(alone);
+             return std::make_unique<ByteFallback>(streams);
+           },
+           false}};
+}
 
 std::vector<Maker> fuse(const Part&) { return plain<Fuse>(true); }
 
 std::vector<Maker> strip(const Part& part) {
   const std::string content = part.character("content", " ");
   const int start = part.number("start", 0), stop = part.number("stop", 0);
-  return {{[=](bool fused) -> std::unique_ptr<Stage> {
+  return {{[=](bool fused, bool) -> std::unique_ptr<Stage> {
              if (fused) return std::make_unique<Strip>(content, start, stop);
              return std::make_unique<Each>(
                  [=](const std::string& token, bool) {
@@ -237,10 +251,10 @@ std::vector<Maker> read_decoder(const Part& part) {
   return read_kind<std::vector<Maker>>(part, "decoder", kinds);
 }
 
-Chain::Chain(const std::vector<Maker>& makers) {
+Chain::Chain(const std::vector<Maker>& makers, bool streams) {
   bool fused = false;
   for (const Maker& maker : makers) {
-    stages_.push_back(maker.make(fused));
+    stages_.push_back(maker.make(fused, streams));
     fused = fused || maker.fuses;
   }
 }

@@ -14,9 +14,10 @@ class Stage {
   virtual Tokens finish() { return {}; }  // what is left; the stage then begins anew
 };
 
-// Makes a stage: what it gets is one text already, or tokens.
+// Makes a stage. `fused`: what it gets is one text already, and no tokens; `streams`: nothing waits longer than it
+// must.
 struct Maker {
-  std::function<std::unique_ptr<Stage>(bool fused)> make;
+  std::function<std::unique_ptr<Stage>(bool fused, bool streams)> make;
   bool fuses = false;
 };
 std::vector<Maker> read_decoder(const Part& part);
@@ -24,7 +25,7 @@ std::vector<Maker> no_decoder();
 
 class Chain {
  public:
-  explicit Chain(const std::vector<Maker>& makers);
+  Chain(const std::vector<Maker>& makers, bool streams);
   std::string push(const Tokens& tokens);
   std::string finish();
 

@@ -1,25 +1,24 @@
 // Objects of a JSON text, with errors that say where something is wrong in it.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <functional>
 #include <map>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>  // all of it is slow to compile, and is for json_part.cpp only
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "runtime/text/error.h"
 
 namespace minnow_language {
 
-using Json = nlohmann::json;
-
-// The value of a file. Errors: it cannot be read, is larger than `most` bytes, or is no JSON.
-Json read_json(const std::string& path, size_t most);
-
 class Part {
  public:
-  Part(const Json& value, std::string where);
+  // The object of a file. Errors: it cannot be read, is larger than `most` bytes, or is no JSON.
+  static Part of_file(const std::string& path, size_t most);
+
   std::string text(const char* key) const;
   std::string text(const char* key, const std::string& otherwise) const;
   std::string character(const char* key, const std::string& otherwise) const;  // of exactly one
@@ -27,17 +26,25 @@ class Part {
   int32_t number(const char* key) const;
   int32_t number(const char* key, int32_t otherwise) const;
   bool has(const char* key) const;  // and it is not null
-  const Json& list(const char* key) const;
-  const Json& object(const char* key) const;
   Part part(const char* key) const;
   std::vector<Part> parts(const char* key) const;
+  // A list of tokens, an object of them, and pairs of texts, each of which may be one text with a space within.
+  std::vector<int32_t> ids(const char* key) const;
+  std::unordered_map<std::string, int32_t> vocabulary(const char* key) const;
+  std::vector<std::pair<std::string, std::string>> pairs(const char* key) const;
   [[noreturn]] void fail(const std::string& message) const;
   const std::string& where() const { return where_; }
 
  private:
+  using Json = nlohmann::json;
+  Part(std::shared_ptr<const Json> file, const Json& value, std::string where, int depth);
   const Json& get(const char* key, bool (Json::*is)() const noexcept, const char* what) const;
+  const Json& list(const char* key) const;
+
+  std::shared_ptr<const Json> file_;
   const Json* value_;
   std::string where_;
+  int depth_;
 };
 
 // What reads an object by its "type".

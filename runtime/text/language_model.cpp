@@ -38,8 +38,7 @@ minnow_tensor ints(const char* name, std::vector<int32_t>& numbers, int64_t rows
 
 Description read_description(const std::string& folder) {
   const std::string path = folder + "/llm.json";
-  const Json json = read_json(path, 64 << 20);
-  const Part part(json, path);
+  const Part part = Part::of_file(path, 64 << 20);
   if (part.number("format") != 1) part.fail("the file is of another format; convert the model again");
   if (part.text("kind", "generate") != "generate") unsupported(path + ": the model does not continue texts");
   Description d;
@@ -52,13 +51,10 @@ Description read_description(const std::string& folder) {
   d.block = part.number("block", 32);
   d.bos = part.has("bos") ? part.number("bos") : -1;
   d.add_bos = part.flag("add_bos", false);
-  if (part.has("eos"))
-    for (const Json& id : part.list("eos")) {
-      if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(d.vocabulary))
-        part.fail("'eos' is no list of tokens");
-      d.eos.push_back(id.get<int32_t>());
-    }
-  if (d.vocabulary < 1 || d.context < 1 || d.block < 1 || d.block > 1 << 20 || d.bos >= d.vocabulary)
+  if (part.has("eos")) d.eos = part.ids("eos");
+  bool known = d.bos < d.vocabulary;
+  for (const int32_t id : d.eos) known = known && id < d.vocabulary;
+  if (d.vocabulary < 1 || d.context < 1 || d.block < 1 || d.block > 1 << 20 || !known)
     part.fail("a size is 0 or too large, or a token is not in the vocabulary");
   return d;
 }

@@ -39,8 +39,7 @@ size_t space_after(const std::string& text, size_t at) {
 }  // namespace
 
 Tokenizer::Tokenizer(const std::string& path) : where_(file_of(path)) {
-  const Json json = read_json(where_, kLargest);
-  const Part root(json, where_);
+  const Part root = Part::of_file(where_, kLargest);
   if (root.has("normalizer")) normalize_ = read_normalizer(root.part("normalizer"));
   if (root.has("pre_tokenizer")) split_ = read_pretokenizer(root.part("pre_tokenizer"));
   decoder_ = root.has("decoder") ? read_decoder(root.part("decoder")) : no_decoder();
@@ -89,11 +88,9 @@ void Tokenizer::read_marks(const Part& part) {
       continue;
     }
     const std::string name = piece.part("SpecialToken").text("id");
-    const Part special = Part(part.object("special_tokens"), part.where() + ".special_tokens").part(name.c_str());
-    for (const Json& id : special.list("ids")) {
-      if (!id.is_number_unsigned() || id.get<uint64_t>() >= 1u << 31) special.fail("'ids' are not all tokens");
-      (seen ? after_ : before_).push_back(id.get<int32_t>());
-    }
+    const std::vector<int32_t> ids = part.part("special_tokens").part(name.c_str()).ids("ids");
+    std::vector<int32_t>& marks = seen ? after_ : before_;
+    marks.insert(marks.end(), ids.begin(), ids.end());
   }
 }
 
@@ -176,7 +173,7 @@ Tokens Tokenizer::shown(const int32_t* ids, size_t count) const {
 }
 
 std::string Tokenizer::decode(const int32_t* ids, size_t count) const {
-  Chain chain(decoder_);
+  Chain chain(decoder_, false);
   std::string text = chain.push(shown(ids, count));
   return text + chain.finish();
 }

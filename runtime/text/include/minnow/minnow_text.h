@@ -57,7 +57,9 @@ MINNOW_API void minnow_decoder_free(minnow_decoder* decoder);
 
 /* ---- language models ---- */
 
-/* Initialize with MINNOW_TEXT_OPTIONS. A field that is 0 has its default. New fields are added at the end only. */
+/* Initialize with MINNOW_TEXT_OPTIONS, which has the defaults of the command line. New fields are added at the end
+ * only.
+ */
 typedef struct minnow_text_options {
   size_t struct_size;         /* sizeof(minnow_text_options) */
   int32_t threads;            /* 0: all that this process may use */
@@ -65,7 +67,7 @@ typedef struct minnow_text_options {
   int64_t cached_tokens;      /* the most tokens of a prompt and its answer; 0: the context of the model */
 } minnow_text_options;
 #define MINNOW_TEXT_OPTIONS \
-  { sizeof(minnow_text_options), 0, MINNOW_HIGH, 0 }
+  { sizeof(minnow_text_options), 0, MINNOW_NORMAL, 0 }
 
 /* Loads the folder of a language model that continues texts: llm.json, tokenizer.json, model.mnn. Errors:
  * MINNOW_FORMAT, MINNOW_UNSUPPORTED, MINNOW_USAGE. */
