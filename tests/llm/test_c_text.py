@@ -123,6 +123,7 @@ def test_answers_are_those_of_python(library: Library, stories: Path) -> None:
             {"temperature": 1.3, "top_k": 0, "min_p": 0.02, "top_p": 0.9},
             {"temperature": 1.0, "repetition_penalty": 1.3, "presence_penalty": 0.2, "frequency_penalty": 0.1},
         ):
+            c.generate([3], max_tokens=1)  # else the prompt is in the cache, and what is left of it rounds otherwise
             want = python.generate(prompt, seed=7, max_tokens=50, **options).result
             assert c.generate(prompt, seed=7, max_tokens=50, **options)[1] == list(want.tokens), (prompt, options)
     python.close()
