@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,9 @@ def _wide(b: Builder, zero: Value) -> Value:
 
 @contrib("QLinearAdd")
 def _(b, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero=None):
+    if _has_few_halves(x, x_scale, x_zero, y, y_scale, y_zero, z_scale):
+        total = b.Add(b.DequantizeLinear(x, x_scale, x_zero), b.DequantizeLinear(y, y_scale, y_zero))
+        return _small(b, total, z_scale, z_zero, x)
     # All constants are one number, and the terms are added in onnxruntime's order: halves come out as they do there.
     shift, terms = None if z_zero is None else _wide(b, z_zero), []
     for v, scale, zero in ((x, x_scale, x_zero), (y, y_scale, y_zero)):
@@ -63,6 +67,35 @@ def _(b, x, x_scale, x_zero, y, y_scale, y_zero, z_scale, z_zero=None):
             shift = b.Neg(moved) if shift is None else b.Sub(shift, moved)
     total = b.Add(terms[0], terms[1] if shift is None else b.Add(terms[1], shift))
     return _rounded(b, total, None, x)
+
+
+_NOISE = 2.0**-16
+"""Half a unit in the last place of a float near 256: the nearest that a sum of floats comes to what is meant."""
+
+
+def _number(v: Value) -> np.float64 | None:
+    """The one number of a constant."""
+    return np.float64(v.data.numpy().reshape(())) if v.data is not None and v.type.count == 1 else None
+
+
+def _has_few_halves(x: Value, x_scale: Value, x_zero: Value | None, y: Value, y_scale: Value, y_zero: Value | None,
+                    z_scale: Value) -> bool:  # fmt: skip
+    """Whether sums of two tensors are known to be practically never midway between two steps of the result.
+
+    Then it does not matter in what order floats are added, or that integers take their place.
+    """
+    if x.type.shape != y.type.shape or not x.type.is_static:
+        return False
+    out, terms = _number(z_scale), []
+    for v, scale, zero in ((x, x_scale, x_zero), (y, y_scale, y_zero)):
+        step, middle = _number(scale), 0.0 if zero is None else _number(zero)
+        if out is None or step is None or middle is None:
+            return False
+        info = np.iinfo(str(v.type.dtype.numpy))
+        with np.errstate(all="ignore"):
+            terms.append((np.arange(info.min, info.max + 1) - middle) * (step / out))
+    total = np.add.outer(*terms)
+    return bool(np.isfinite(total).all() and np.mean(np.abs(total - np.floor(total) - 0.5) < _NOISE) < 1e-3)
 
 
 @contrib("QLinearMul")
@@ -125,6 +158,13 @@ def _(b, x, x_scale, x_zero, y_scale, y_zero=None, *, auto_pad="NOTSET", ceil_mo
 def _(b, x, x_scale, x_zero, y_scale, y_zero, *, channels_last=0):
     n = rank(x, "the input of QLinearGlobalAveragePool")
     axes = tuple(range(1, n - 1)) if channels_last else tuple(range(2, n))
+    shape = x.type.static_shape if x.type.is_static and not channels_last else None
+    if shape and n > 2 and 0 < (count := math.prod(shape[2:])) < 2**23:
+        # A product with ones: kernels for bytes add up the places, and make bytes of the sums.
+        rows = b.Reshape(x, np.array([*shape[:2], count]))
+        total = b.MatMulInteger(rows, np.ones((count, 1), np.int8), x_zero)
+        scale = b.Div(x_scale, b.Mul(y_scale, np.float32(count)))
+        return b.Unsqueeze(requantized(b, total, scale, y_zero, x.type.dtype), axes=axes[1:])
     total = b.ReduceSum(_centered(b, x, x_zero), axes=axes)
     count = b.ReduceProd(b.Gather(b.Shape(x), np.array(axes)), keepdims=False)
     return requantized(b, total, b.Div(x_scale, b.Mul(y_scale, _wide(b, count))), y_zero, x.type.dtype)

@@ -43,7 +43,11 @@ def elementwise() -> list[Case]:
                 few(op, [x, *at(t, 0.03, z), y, *at(t, 0.05, z + 9), *at(t, 0.07, z - 5)]),
                 few(op, [x[:0], *at(t, 0.03, z), y, *at(t, 0.05, z), *at(t, 0.07, z)]),
             ]
+        # All pairs of bytes, in scales whose sums are hardly ever midway between two steps: the integers agree.
+        rows = np.arange(np.iinfo(t).min, np.iinfo(t).max + 1).astype(t).repeat(256).reshape(1, 256, 256)
+        pairs = [rows, *at(t, 0.0173, z), rows.transpose(0, 2, 1).copy(), *at(t, 0.0311, z + 2), *at(t, 0.0227, z)]
         out += [
+            few("QLinearAdd", pairs, named=False, quantum=0),
             few("QLinearSigmoid", [x, *at(t, 0.05, z), *at(t, 1 / 256, 0 if t is U8 else -128)]),
             few("QLinearLeakyRelu", [x, *at(t, 0.05, z), *at(t, 0.04, z + 3)], {"alpha": 0.2}),
             few("QLinearSoftmax", [x, *at(t, 0.05, z), *at(t, 1 / 256, 0)], {"opset": 13}),
@@ -68,6 +72,7 @@ def pools() -> list[Case]:
                 few("QLinearAveragePool", [x, *scales], window | {"pads": [1, 0, 1, 1]}),
                 few("QLinearAveragePool", [x, *scales], window | {"pads": [1, 0, 1, 1], "count_include_pad": 1}),
                 few("QLinearGlobalAveragePool", [x, *scales], {"channels_last": last}),
+                few("QLinearGlobalAveragePool", [x, *scales], {"channels_last": last}, named=False),
             ]
     return out
 
