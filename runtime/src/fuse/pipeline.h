@@ -14,7 +14,10 @@ struct Fusion {
   void (*apply)(PlanGraph&);
   // The op that its nodes become; it is left out where there is none of that name. Null: it looks for itself.
   const char* makes;
-  const char* reason;  // for its place, and who needs it
+
+  // reason: for its place, and who needs it. It is for readers of the table, and no part of the library.
+  Fusion(const char* name, void (*apply)(PlanGraph&), const char* makes, [[maybe_unused]] const char* reason)
+      : name(name), apply(apply), makes(makes) {}
 };
 
 // What some kinds of device (Backend::kernels()) have kernels for. No other kind gets it.
