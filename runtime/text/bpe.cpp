@@ -1,6 +1,5 @@
 #include "runtime/text/bpe.h"
 
-#include <cstdio>
 #include <queue>
 
 #include "runtime/text/utf8.h"
@@ -15,18 +14,14 @@ uint64_t pair_of(int32_t left, int32_t right) {
 }  // namespace
 
 Bpe::Bpe(const Part& part)
-    : vocabulary_(part.vocabulary("vocab")),
+    : Model(part.vocabulary("vocab")),
       whole_words_(part.flag("ignore_merges", false)),
       fuses_(part.flag("fuse_unk", false)),
       fallback_(part.flag("byte_fallback", false)) {
   if (!part.text("continuing_subword_prefix", "").empty() || !part.text("end_of_word_suffix", "").empty())
     unsupported(part.where() + ": marks within words are not supported");
   read_merges(part);
-  if (part.has("unk_token")) {
-    auto found = vocabulary_.find(part.text("unk_token"));
-    if (found == vocabulary_.end()) part.fail("'unk_token' is not in the vocabulary");
-    unknown_ = found->second;
-  }
+  if (part.has("unk_token")) unknown_ = named(part, "unk_token", part.text("unk_token"));
 }
 
 void Bpe::read_merges(const Part& part) {
@@ -43,14 +38,10 @@ void Bpe::read_merges(const Part& part) {
 bool Bpe::spell(std::string_view character, std::vector<int32_t>* ids) const {
   const size_t before = ids->size();
   for (const char c : character) {
-    char name[8];
-    std::snprintf(name, sizeof name, "<0x%02X>", static_cast<unsigned char>(c));
-    auto found = vocabulary_.find(name);
-    if (found == vocabulary_.end()) {
-      ids->resize(before);
-      return false;
-    }
-    ids->push_back(found->second);
+    ids->push_back(byte_token(static_cast<unsigned char>(c)));
+    if (ids->back() >= 0) continue;
+    ids->resize(before);
+    return false;
   }
   return true;
 }

@@ -233,6 +233,35 @@ std::vector<Maker> metaspace(const Part& part) {
                  true);
 }
 
+std::vector<Maker> wordpiece(const Part& part) {
+  static const std::vector<std::pair<Pattern, std::string>> contractions = [] {
+    std::vector<std::pair<Pattern, std::string>> made;
+    for (const auto& [was, becomes] : std::vector<std::pair<std::string, std::string>>{{" .", "."},
+                                                                                       {" ?", "?"},
+                                                                                       {" !", "!"},
+                                                                                       {" ,", ","},
+                                                                                       {" ' ", "'"},
+                                                                                       {" n't", "n't"},
+                                                                                       {" 'm", "'m"},
+                                                                                       {" do not", " don't"},
+                                                                                       {" 's", "'s"},
+                                                                                       {" 've", "'ve"},
+                                                                                       {" 're", "'re"}})
+      made.emplace_back(Pattern::literal(was), becomes);
+    return made;
+  }();
+  return changed(
+      [prefix = part.text("prefix", "##"), cleans = part.flag("cleanup", true)](const std::string& token, bool first) {
+        std::string text = first                                          ? token
+                           : token.compare(0, prefix.size(), prefix) == 0 ? token.substr(prefix.size())
+                                                                          : " " + token;
+        if (cleans)
+          for (const auto& [was, becomes] : contractions) text = was.replaced(text, becomes);
+        return text;
+      },
+      true);
+}
+
 std::vector<Maker> sequence(const Part& part) {
   std::vector<Maker> all;
   for (const Part& step : part.parts("decoders"))
@@ -246,8 +275,8 @@ std::vector<Maker> no_decoder() { return plain<Words>(true); }
 
 std::vector<Maker> read_decoder(const Part& part) {
   static const std::map<std::string, std::function<std::vector<Maker>(const Part&)>> kinds = {
-      {"ByteLevel", byte_level}, {"ByteFallback", byte_fallback}, {"Fuse", fuse},        {"Strip", strip},
-      {"Replace", replace},      {"Metaspace", metaspace},        {"Sequence", sequence}};
+      {"ByteLevel", byte_level}, {"ByteFallback", byte_fallback}, {"Fuse", fuse},         {"Strip", strip},
+      {"Replace", replace},      {"Metaspace", metaspace},        {"Sequence", sequence}, {"WordPiece", wordpiece}};
   return read_kind<std::vector<Maker>>(part, "decoder", kinds);
 }
 

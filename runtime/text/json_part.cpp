@@ -1,5 +1,6 @@
 #include "runtime/text/json_part.h"
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -116,6 +117,23 @@ std::vector<std::pair<std::string, std::string>> Part::pairs(const char* key) co
       continue;
     }
     fail(std::string("'") + key + "' is no list of pairs");
+  }
+  return found;
+}
+
+int32_t Part::token(const char* key) const {
+  const Json& pair = list(key);
+  if (pair.size() != 2 || !is_id(pair[1])) fail(std::string("'") + key + "' is no pair of a token and its id");
+  return pair[1].get<int32_t>();
+}
+
+std::vector<std::pair<std::string, double>> Part::scores(const char* key) const {
+  std::vector<std::pair<std::string, double>> found;
+  for (const Json& pair : list(key)) {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_number() ||
+        !(std::abs(pair[1].get<double>()) < 1e30))
+      fail(std::string("'") + key + "' is no list of texts and scores");
+    found.emplace_back(pair[0].get<std::string>(), pair[1].get<double>());
   }
   return found;
 }

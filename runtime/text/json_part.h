@@ -32,6 +32,8 @@ class Part {
   std::vector<int32_t> ids(const char* key) const;
   std::unordered_map<std::string, int32_t> vocabulary(const char* key) const;
   std::vector<std::pair<std::string, std::string>> pairs(const char* key) const;
+  int32_t token(const char* key) const;                                       // a pair of a text and its id
+  std::vector<std::pair<std::string, double>> scores(const char* key) const;  // pairs of a text and a number
   [[noreturn]] void fail(const std::string& message) const;
   const std::string& where() const { return where_; }
 

@@ -12,7 +12,16 @@ constexpr size_t kLongest = 1 << 16;
 constexpr uint32_t kSteps = 20'000'000;  // of backtracking in one search, and kilobytes of its memory:
 constexpr uint32_t kKilobytes = 1 << 16;
 
-// The files are written for Oniguruma, where some escapes mean something else: \h is a hexadecimal digit.
+// The files are written for Oniguruma, where some escapes mean something else: the members of their sets.
+std::string members_of(char escape) {
+  if (escape == 'h') return "0-9a-fA-F";
+  if (escape == 's')  // White_Space, which U+180E is no longer
+    return R"(\t-\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+  if (escape == 'w')  // letters and what counts as such, marks, digits, connectors
+    return R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{24b6}-\x{24e9}\x{1f130}-\x{1f149}\x{1f150}-\x{1f169}\x{1f170}-\x{1f189})";
+  return "";
+}
+
 std::string translated(const std::string& source, const std::string& where) {
   std::string made;
   bool in_set = false;
@@ -20,10 +29,16 @@ std::string translated(const std::string& source, const std::string& where) {
     const char c = source[i];
     if (c == '\\' && i + 1 < source.size()) {
       const char escape = source[++i];
-      if (escape == 'h')
-        made += in_set ? "0-9a-fA-F" : "[0-9a-fA-F]";
-      else
+      const bool negated = escape == 'S' || escape == 'W';
+      const std::string members = members_of(negated ? static_cast<char>(escape - 'A' + 'a') : escape);
+      if (members.empty())
         (made += c) += escape;
+      else if (!in_set)
+        made += (negated ? "[^" : "[") + members + ']';
+      else if (negated)
+        unsupported(where + ": \\" + escape + " within a set is not supported in regular expressions");
+      else
+        made += members;
       continue;
     }
     const bool names = in_set && c == '[' && i + 1 < source.size() && source[i + 1] == ':';

@@ -58,12 +58,15 @@ std::vector<Span> cut(size_t size, const std::vector<Span>& spans, const std::st
   return parts;
 }
 
+void append(const Piece& piece, const std::vector<Span>& spans, std::vector<Piece>* made) {
+  for (auto [begin, end] : spans) made->push_back({piece.text.substr(begin, end - begin), piece.first && begin == 0});
+}
+
 PreTokenizer splitter(Pattern pattern, std::string behavior, bool invert = false) {
   return [pattern, behavior, invert](std::vector<Piece> pieces) {
     std::vector<Piece> made;
     for (const Piece& piece : pieces)
-      for (auto [begin, end] : cut(piece.text.size(), pattern.spans(piece.text), behavior, invert))
-        made.push_back({piece.text.substr(begin, end - begin), piece.first && begin == 0});
+      append(piece, cut(piece.text.size(), pattern.spans(piece.text), behavior, invert), &made);
     return made;
   };
 }
@@ -87,8 +90,39 @@ PreTokenizer digits(const Part& part) {
   return splitter(Pattern::expression(single ? R"(\p{N})" : R"(\p{N}+)", part.where()), "Isolated");
 }
 
-PreTokenizer punctuation(const Part& part) {
-  return splitter(Pattern::expression(R"([!-\/:-@\[-`{-~\p{P}])", part.where()), behavior_of(part, "Isolated"));
+PreTokenizer delimiter(const Part& part) {
+  return splitter(Pattern::literal(part.character("delimiter", "")), "Removed");
+}
+
+// Where single characters of a kind are.
+PreTokenizer at(bool (*belongs)(std::string_view), std::string behavior) {
+  return [belongs, behavior](std::vector<Piece> pieces) {
+    std::vector<Piece> made;
+    for (const Piece& piece : pieces) {
+      std::vector<Span> spans;
+      size_t begin = 0;
+      for (std::string_view c : characters(piece.text)) {
+        if (belongs(c)) spans.emplace_back(begin, begin + c.size());
+        begin += c.size();
+      }
+      append(piece, cut(piece.text.size(), spans, behavior, false), &made);
+    }
+    return made;
+  };
+}
+
+PreTokenizer punctuation(const Part& part) { return at(is_punctuation, behavior_of(part, "Isolated")); }
+
+PreTokenizer at_spaces(const Part&) { return at(is_space, "Removed"); }
+
+PreTokenizer words(const Part& part) {
+  return splitter(Pattern::expression(R"(\w+|[^\w\s]+)", part.where()), "Removed", true);
+}
+
+PreTokenizer bert(const Part&) {
+  return [spaces = at(is_space, "Removed"), marks = at(is_punctuation, "Isolated")](std::vector<Piece> pieces) {
+    return marks(spaces(std::move(pieces)));
+  };
 }
 
 PreTokenizer byte_level(const Part& part) {
@@ -177,8 +211,16 @@ std::string prepend_scheme(const Part& part) {
 
 PreTokenizer read_pretokenizer(const Part& part) {
   static const std::map<std::string, std::function<PreTokenizer(const Part&)>> kinds = {
-      {"Split", split},          {"Digits", digits},       {"Punctuation", punctuation},
-      {"ByteLevel", byte_level}, {"Metaspace", metaspace}, {"Sequence", sequence}};
+      {"Split", split},
+      {"Digits", digits},
+      {"Punctuation", punctuation},
+      {"ByteLevel", byte_level},
+      {"Metaspace", metaspace},
+      {"Sequence", sequence},
+      {"CharDelimiterSplit", delimiter},
+      {"WhitespaceSplit", at_spaces},
+      {"Whitespace", words},
+      {"BertPreTokenizer", bert}};
   return read_kind<PreTokenizer>(part, "pre-tokenizer", kinds);
 }
 

@@ -43,10 +43,7 @@ Tokenizer::Tokenizer(const std::string& path) : where_(file_of(path)) {
   if (root.has("normalizer")) normalize_ = read_normalizer(root.part("normalizer"));
   if (root.has("pre_tokenizer")) split_ = read_pretokenizer(root.part("pre_tokenizer"));
   decoder_ = root.has("decoder") ? read_decoder(root.part("decoder")) : no_decoder();
-  const Part model = root.part("model");
-  const std::string type = model.text("type", model.has("merges") ? "BPE" : "WordPiece");
-  if (type != "BPE") unsupported(model.where() + ": the model '" + type.substr(0, 80) + "' is not supported; BPE is");
-  model_ = std::make_unique<Bpe>(model);
+  model_ = read_model(root.part("model"));
   if (root.has("post_processor")) read_marks(root.part("post_processor"));
   for (const auto& [token, id] : model_->vocabulary()) texts_[id] = token;
   read_added(root);
@@ -77,9 +74,14 @@ void Tokenizer::read_marks(const Part& part) {
     for (const Part& step : part.parts("processors")) read_marks(step);
     return;
   }
+  if (!before_.empty() || !after_.empty()) part.fail("two post-processors put tokens around the same text");
+  if (type == "BertProcessing" || type == "RobertaProcessing") {
+    before_ = {part.token("cls")};
+    after_ = {part.token("sep")};
+    return;
+  }
   if (type != "TemplateProcessing")
     unsupported(part.where() + ": the post-processor '" + type.substr(0, 80) + "' is not supported");
-  if (!before_.empty() || !after_.empty()) part.fail("two post-processors put tokens around the same text");
   bool seen = false;
   for (const Part& piece : part.parts("single")) {
     if (piece.has("Sequence")) {

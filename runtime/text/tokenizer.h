@@ -1,8 +1,8 @@
 // Tokenizers from a tokenizer.json: text to ids and back.
 #pragma once
 
-#include "runtime/text/bpe.h"
 #include "runtime/text/decoder.h"
+#include "runtime/text/model.h"
 #include "runtime/text/normalizer.h"
 #include "runtime/text/pretokenizer.h"
 
@@ -37,7 +37,7 @@ class Tokenizer {
   Normalizer normalize_;
   PreTokenizer split_;
   std::vector<Maker> decoder_;
-  std::unique_ptr<Bpe> model_;
+  std::unique_ptr<Model> model_;
   std::vector<AddedToken> added_;
   Search raw_, normalized_;
   size_t longest_raw_ = 0, longest_normalized_ = 0;

@@ -63,6 +63,11 @@ int32_t code_of(std::string_view character) {
   return code;
 }
 
+utf8proc_category_t category_of(std::string_view character) {
+  const int32_t code = code_of(character);
+  return code < 0 ? UTF8PROC_CATEGORY_CN : utf8proc_category(code);
+}
+
 }  // namespace
 
 bool is_space(std::string_view character) {
@@ -72,10 +77,44 @@ bool is_space(std::string_view character) {
 }
 
 bool is_word(std::string_view character) {
-  const int32_t c = code_of(character);
-  if (c < 0) return false;
-  const auto category = utf8proc_category(c);
+  const auto category = category_of(character);
   return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NO) || category == UTF8PROC_CATEGORY_PC;
+}
+
+bool is_mark(std::string_view character) {
+  const auto category = category_of(character);
+  return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
+}
+
+bool is_nonspacing_mark(std::string_view character) { return category_of(character) == UTF8PROC_CATEGORY_MN; }
+
+bool is_other(std::string_view character) {
+  const auto category = category_of(character);
+  return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_CO;
+}
+
+bool is_punctuation(std::string_view character) {
+  const int32_t c = code_of(character);
+  if (c < 0x80)
+    return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
+  const auto category = category_of(character);
+  return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
+}
+
+std::string lowered(const std::string& text) {
+  std::string made;
+  for (std::string_view c : characters(text)) {
+    const int32_t code = code_of(c);
+    utf8proc_uint8_t bytes[4];
+    const auto size = code < 0 ? 0 : utf8proc_encode_char(utf8proc_tolower(code), bytes);
+    if (code == 0x130)  // the only one that becomes two
+      made += "i\xCC\x87";
+    else if (size > 0)
+      made.append(reinterpret_cast<char*>(bytes), static_cast<size_t>(size));
+    else
+      made += c;
+  }
+  return made;
 }
 
 std::string normalized(const std::string& text, const std::string& form) {

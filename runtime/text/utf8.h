@@ -18,6 +18,15 @@ std::vector<std::string_view> characters(std::string_view text);
 bool is_space(std::string_view character);
 // A letter, mark, number or connector: what \w is.
 bool is_word(std::string_view character);
+// A combining mark; one that takes no room.
+bool is_mark(std::string_view character);
+bool is_nonspacing_mark(std::string_view character);
+// A control, format or private character. Those that Unicode does not know yet are none.
+bool is_other(std::string_view character);
+// As BERT has it: all of ASCII that is no letter, digit or space, and Unicode's punctuation.
+bool is_punctuation(std::string_view character);
+// Each character in lower case by itself.
+std::string lowered(const std::string& text);
 // The text in the normal form C, D, KC or KD, by the name "NFC".
 std::string normalized(const std::string& text, const std::string& form);
 

@@ -31,7 +31,8 @@ MINNOW_API const char* minnow_text_last_error(void);
 /* ---- tokenizers ---- */
 
 /* Reads a tokenizer.json, or the one of a folder: byte-pair encoding, of bytes or with bytes for unknown characters, as
- * Llama, Qwen, GPT-2 and SmolLM have it. Errors: MINNOW_FORMAT; MINNOW_UNSUPPORTED for other kinds. */
+ * Llama, Qwen, GPT-2 and SmolLM have it; Unigram (T5, XLM-RoBERTa); WordPiece (BERT). Errors: MINNOW_FORMAT;
+ * MINNOW_UNSUPPORTED for other kinds. */
 MINNOW_API minnow_code minnow_tokenizer_load(const char* path, minnow_tokenizer** tokenizer);
 /* NULL is allowed, here and below. Decoders must be freed before. */
 MINNOW_API void minnow_tokenizer_free(minnow_tokenizer* tokenizer);
