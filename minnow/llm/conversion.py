@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from minnow.convert import Clock, Report, optimized, path_bytes, readable_size
+from minnow.convert import PACKED, Clock, Report, optimized, packed_path, path_bytes, readable_size
 from minnow.llm.description import DESCRIPTION, MODEL, TOKENIZER, Description
 from minnow.output import replaced, writing
 from minnow.output_folder import check_options, filled, folder_of
 from minnow.schema.collector import SeldomCollected
+from minnow.schema.errors import UsageError
 from minnow.schema.notice import Notice
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("minnow.convert")
 _TAKEN = frozenset(
     {"output", "framework", "optimize", "passes", "explain", "target", "compression", "verify", "progress", "biz_code",
-     "side_file", "trust", "mnn_llm"}
+     "side_file", "trust", "mnn_llm", "prepack"}
 )  # fmt: skip
 """Options of a conversion that apply to language models."""
 _PARTS = "a language model is a folder: graph, weights, tokenizer and description"
@@ -46,6 +47,8 @@ def convert_folder(source: Path, options: ConvertOptions) -> Report:
         VerifyError: the results of the engine differ from those of the checkpoint.
     """
     check_options(source, options, _TAKEN, "language models")
+    if options.mnn_llm and options.prepack:
+        raise UsageError("`--prepack` is for Minnow's engine, and `--mnn-llm` for MNN's", where=str(source))
     folder = folder_of(source, options.output, _PARTS)
     _log.info("convert %s to %s", source, folder)
     step = Clock(options.progress or (lambda name: None))
@@ -75,9 +78,7 @@ def convert_folder(source: Path, options: ConvertOptions) -> Report:
                     model = _compressed(model, options.compression, for_mnn=True)
             written, after = MnnFolder(mnn, model).write(folder, step, options.biz_code)
         else:
-            written, model, after = _write(
-                checkpoint, model, folder, options.compression, step, options.biz_code, options.verify
-            )
+            written, model, after = _write(checkpoint, model, folder, options, step)
     report = Report(
         source=str(source),
         output=str(folder),
@@ -102,13 +103,7 @@ def convert_folder(source: Path, options: ConvertOptions) -> Report:
 
 
 def _write(
-    checkpoint: Checkpoint,
-    model: Model,
-    folder: Path,
-    compression: Compression | None,
-    step: Clock,
-    biz_code: str,
-    verify: bool,
+    checkpoint: Checkpoint, model: Model, folder: Path, options: ConvertOptions, step: Clock
 ) -> tuple[int, Model, Effect]:
     """Writes the folder of a model whose graph is optimized. Either all files are there or none.
 
@@ -121,16 +116,16 @@ def _write(
         WriteError: it cannot be written.
         VerifyError: the engine gives other results than the reference implementation does of the checkpoint.
     """
-    from minnow.llm.proof import compare
+    from minnow.llm.proof import compare, write_packed
     from minnow.optimizer.effect import effect_of
     from minnow.optimizer.quantize.pack import place_packed
     from minnow.schema.mnn import save
     from minnow.schema.mnn.side_file import SUFFIX, side_path
 
     described = _description_of(checkpoint, model)
-    if compression is not None:
+    if options.compression is not None:
         with step("quantize"):
-            model = _compressed(model, compression)
+            model = _compressed(model, options.compression)
     after = effect_of(model.graph)
     with step("pack"):
         place_packed(model.graph)
@@ -141,15 +136,20 @@ def _write(
     with filled(folder), ExitStack() as stack:
         # What is entered first is moved to its place last: without a description there is no model.
         parts = {name: stack.enter_context(replaced(folder / name)) for name in (DESCRIPTION, TOKENIZER)}
-        path = stack.enter_context(replaced(folder / MODEL, beside=(SUFFIX,)))
+        path = stack.enter_context(replaced(folder / MODEL, beside=(SUFFIX, PACKED)))
         with step("write"), writing(folder):
-            size = save(model, path, biz_code=biz_code, side_file=True)
+            size = save(model, path, biz_code=options.biz_code, side_file=True)
             size += parts[DESCRIPTION].write_text(described.text(), encoding="utf-8")
             size += parts[TOKENIZER].write_text(tokenizer or "{}\n", encoding="utf-8")
         assert side_path(path).exists()
-        if verify:
+        if options.verify:
             with step("verify"):
-                model.notices.append(compare(checkpoint, path, described, lossy=compression is not None))
+                model.notices.append(compare(checkpoint, path, described, lossy=options.compression is not None))
+        if options.prepack:
+            with step("prepack"):
+                packed = write_packed(path, described, packed_path(path))
+            text = f"packed weights ({readable_size(packed)}) are in the companion file {MODEL}{PACKED}"
+            model.notices.append(Notice(text, "companion-file"))
     return size, model, after
 
 

@@ -13,6 +13,7 @@ from minnow.schema.notice import Notice
 if TYPE_CHECKING:
     from minnow.converter.llm.checkpoint import Checkpoint
     from minnow.llm.description import Description
+    from minnow.llm.model import LanguageModel
     from minnow.schema.ir import Model
 
 Array = np.ndarray[Any, Any]
@@ -47,7 +48,7 @@ def compare(checkpoint: Checkpoint, path: Path, description: Description, lossy:
         return Notice(text, "not-run")
     dice = np.random.default_rng(0)
     texts = [dice.integers(0, description.vocab_size, n).tolist() for n in _LENGTHS]
-    want, got = _reference(model, texts, description), _engine(path, texts, description)
+    want, got = _reference(model, texts, description), _engine(_opened(path, description), texts)
     most = max(float(np.abs(want).max()), 1e-30)
     error = float(np.abs(got - want).max()) / most if np.isfinite(got).all() else np.nan
     if not error <= (np.inf if lossy else CLOSE):
@@ -94,15 +95,34 @@ def _reference(model: Model, texts: list[list[int]], description: Description) -
     )
 
 
-def _engine(path: Path, texts: list[list[int]], description: Description) -> Array:
-    """The same, as the session of the file gives it."""
+def write_packed(path: Path, description: Description, packed: Path) -> int:
+    """Writes the weights of a model as this processor reads them; the bytes of the file.
+
+    Runs of several tokens and of one pack them, with the options that language models are loaded with by default.
+    """
+    from minnow.options.generate import LanguageOptions
+
+    model = _opened(path, description, precision=LanguageOptions().precision)
+    for texts in ([[0] * n for n in _LENGTHS], [[0]]):
+        _engine(model, texts)
+    model.session.write_packed(packed)
+    return packed.stat().st_size
+
+
+def _opened(path: Path, description: Description, **options: Any) -> LanguageModel:
+    """The engine's model of a file, with a cache of float32."""
     from minnow.llm.model import LanguageModel
     from minnow.runtime.session import load
 
-    model = LanguageModel(load(str(path)), description, cache="f32" if description.kind == "generate" else "")
-    if description.kind == "embed":
+    cache = "f32" if description.kind == "generate" else ""
+    return LanguageModel(load(str(path), **options), description, cache=cache)
+
+
+def _engine(model: LanguageModel, texts: list[list[int]]) -> Array:
+    """The same, as the session of the file gives it."""
+    if model.description.kind == "embed":
         return model.embed(texts)
-    if description.kind == "rerank":
+    if model.description.kind == "rerank":
         return np.asarray(model.session.run(_padded(model, texts))["scores"])
     return model.step([(t, model.sequence(), len(t)) for t in texts])
 

@@ -15,6 +15,7 @@ from language_model_files import STORIES
 from minnow import convert, quantize
 from minnow.cli._app import run
 from minnow.llm.description import Description
+from minnow.llm.model import LanguageModel
 from minnow.optimizer import optimize
 from minnow.schema.errors import FormatError, UnsupportedError, UsageError, VerifyError, WriteError
 from minnow.schema.ir import Value
@@ -66,6 +67,36 @@ def test_packed_weights_stay_packed(tmp_path: Path) -> None:
     assert convert(path).output == str(tmp_path / "model")
 
 
+@pytest.mark.parametrize("kind", ["Q4_1", "F32", "embed"])
+def test_packed_weights_are_mapped(kind: str, tmp_path: Path) -> None:
+    """With the file beside the model nothing is packed when it runs, and the results are the same bits."""
+    if kind == "embed":
+        source = saved(encoder("Bert"), tmp_path / "model")
+    else:
+        source = write_gguf(decoder("llama", **_WIDE, vocab_size=512), tmp_path / "model.gguf", kind)
+    tokens = [3, 1, 4, 1, 5]
+
+    def results(folder: Path) -> tuple[np.ndarray[Any, Any], dict[str, int]]:
+        model = LanguageModel.load(folder, precision="normal")
+        if kind == "embed":
+            return model.embed([tokens]), model.session.stats
+        sequence = model.sequence()
+        prompt = model.step([(tokens, sequence, 5)])
+        return np.concatenate([prompt, model.step([([9], sequence, 1)])]), model.session.stats
+
+    convert(source, output=tmp_path / "plain")
+    report = convert(source, output=tmp_path / "packed", prepack=True)
+    assert _names(tmp_path / "packed") == sorted([*_names(tmp_path / "plain"), "model.mnn.packed"])
+    assert any("model.mnn.packed" in notice for notice in report.notices)
+    want, plain = results(tmp_path / "plain")
+    got, packed = results(tmp_path / "packed")
+    np.testing.assert_array_equal(got, want)
+    assert plain["packed_bytes"] > 0 == plain["mapped_bytes"]
+    assert packed["packed_bytes"] == 0 < packed["mapped_bytes"]
+    with pytest.raises(UsageError, match="mnn-llm"):
+        convert(source, output=tmp_path / "mnn", prepack=True, mnn_llm=True)
+
+
 def test_weights_are_made_smaller(folder: Path, tmp_path: Path) -> None:
     plain = convert(folder, output=tmp_path / "plain")
     small = quantize(folder, output=tmp_path / "small", weights="int4", block="32", scale_bits=16, method="rtn")
@@ -108,7 +139,7 @@ def test_outputs_that_are_refused(folder: Path, tmp_path: Path) -> None:
     ):
         with pytest.raises(error, match=message):
             convert(folder, output=output)
-    for options in ({"inputs": {"input_ids": (3,)}}, {"batch": 2}, {"weights": "int4"}, {"prepack": True}):
+    for options in ({"inputs": {"input_ids": (3,)}}, {"batch": 2}, {"weights": "int4"}):
         with pytest.raises(UsageError, match="does not apply to language models"):
             convert(folder, output=tmp_path / "out", **options)
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -429,3 +430,13 @@ def test_text_that_is_no_tokenizer() -> None:
 def test_the_package_reads_real_files_that_are_ours() -> None:
     assert {"gpt-2", "llama-spm", "bert-bge"} <= set(vocabularies.NAMES)
     assert Tokenizer.from_json(tokenizer_json("gpt-2")).engine == "tokenizers"
+
+
+def test_threads_that_bring_the_first_texts() -> None:
+    """One of them waits while the other has the package read the file."""
+    tokenizer = Tokenizer.from_json(tokenizer_json("gpt-2"))
+    want = Tokenizer.from_json(tokenizer_json("gpt-2"), engine="tokenizers").encode("two threads")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(tokenizer.encode, ["two threads"] * 8))
+    assert found == [want] * 8
+    assert tokenizer.engine == "tokenizers"

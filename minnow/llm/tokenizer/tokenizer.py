@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +31,6 @@ class Tokenizer:
     Attributes:
         size: one more than the largest id.
         special: the ids of marks for the model, which decoded text leaves out.
-        engine: what encodes: "minnow", the code here, or "tokenizers", the package, with the same results.
     """
 
     def __init__(self, text: str | bytes, where: str = "tokenizer.json", engine: Engine = "auto") -> None:
@@ -54,9 +54,10 @@ class Tokenizer:
         self._read_tokens(added, _types(root.part("decoder")))
         self._raw = Search([token for token in added if not token.normalized], lambda text: text)
         self._normalized = Search([token for token in added if token.normalized], self._normalize)
-        package = None if engine == "minnow" else Package.of(text, added, required=engine == "tokenizers")
-        self._package = package
-        self.engine: Engine = "tokenizers" if package else "minnow"
+        self._package = Package.of(text, added, required=True) if engine == "tokenizers" else None
+        # The package takes twice as long to read a file as all of the above: it does when the first text comes.
+        self._unread = (text, added) if engine == "auto" else None
+        self._reading = threading.Lock()
 
     @classmethod
     def from_file(cls, path: str | Path, engine: Engine = "auto") -> Tokenizer:
@@ -89,6 +90,11 @@ class Tokenizer:
         with guarded(Path(where)):
             return cls(text, where, engine)
 
+    @property
+    def engine(self) -> Engine:
+        """What encodes: "minnow", the code here, or "tokenizers", the package, with the same results."""
+        return "minnow" if self._encoder() is None else "tokenizers"
+
     def encode(self, text: str, pair: str | None = None, *, special: bool = True, parse: bool = True) -> list[int]:
         """The ids of a text.
 
@@ -105,8 +111,8 @@ class Tokenizer:
     ) -> tuple[list[int], list[int]]:
         """As `encode`; and for each id whether it belongs to the first text, 0, or the second, 1."""
         texts = [_valid(t) for t in (text, pair) if t is not None]
-        if self._package is not None:
-            return self._package.encode(texts, special, parse)
+        if (package := self._encoder()) is not None:
+            return package.encode(texts, special, parse)
         rows: list[Row] = [[(id, kind) for id in self._ids(text, parse)] for kind, text in enumerate(texts)]
         rows = self._around(rows, special) if self._around else rows
         return [id for row in rows for id, _ in row], [kind for row in rows for _, kind in row]
@@ -146,6 +152,14 @@ class Tokenizer:
             return bytes([byte])
         chain = Chain(self._decoder, streams=False)
         return (chain.push(["x", token]) + chain.finish())[1:].encode()
+
+    def _encoder(self) -> Package | None:
+        """What encodes instead of the code here, if anything."""
+        with self._reading:
+            if self._unread is not None:
+                self._package = Package.of(*self._unread, required=False)
+                self._unread = None
+        return self._package
 
     def _read_tokens(self, added: list[AddedToken], kinds: list[str]) -> None:
         self._added = {token.content: token.id for token in added}
