@@ -6,7 +6,7 @@ import os
 import resource
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ class Speeds:
 
     Attributes:
         model: its name. bytes: of its files. device, threads, cache, precision: how it ran.
-        load_s: seconds to load it. peak_bytes: the most memory of the process.
+        load_s: seconds to load it. peak_bytes: the most memory of the process, with the cache of the longest test.
     """
 
     model: str
@@ -84,7 +84,9 @@ def benchmark(
     from minnow.schema.errors import UsageError
 
     begun = time.perf_counter()
-    running = options.only(LanguageOptions)
+    # No room for the texts of runs before.
+    room = max(*prefill, *(size * count for size in decode for count in batch), 16)
+    running = replace(options.only(LanguageOptions), cached_tokens=room)
     llm = minnow.llm.load(folder, **vars(running))
     load = time.perf_counter() - begun
     about = llm.description
