@@ -76,6 +76,7 @@ ALLOWED: dict[str, set[str]] = {
     "minnow.llm.tokenizer": {"minnow", "numpy", "regex", "tokenizers"},
     "minnow.llm.template": {"minnow", "jinja2"},
     "minnow.llm.grammar": {"minnow", "numpy", "llguidance"},
+    "minnow.llm.image": {"minnow", "numpy", "PIL"},
     "minnow.cv.codec": {"minnow", "numpy", "PIL"},
     "minnow.llm.server": {"minnow", "numpy", "starlette", "uvicorn", "prometheus_client"},
     "minnow": {"minnow", "numpy", "ml_dtypes", "click", "rich", "onnxruntime", "onnx", "torch"},

@@ -40,6 +40,9 @@ def built(step: Step) -> Model:
             hint=f"supported are {', '.join(architectures())}",
         )
     known.build(step)
+    if checkpoint.sight is not None and not step.sees:
+        what = f"a language model of the architecture '{checkpoint.model_type}' that sees is not supported"
+        raise UnsupportedError(what, where=str(checkpoint.path))
     step.weights.check_all_used((*_HARMLESS, *known.harmless))
     return step.model()
 

@@ -102,6 +102,21 @@ class Settings:
 
 
 @dataclass
+class Sight:
+    """What a language model sees images with.
+
+    Attributes:
+        tower: the encoder of images, with the tensors of the layers behind it.
+        settings: of the whole model.
+        preprocessing: how images are made ready for it.
+    """
+
+    tower: Checkpoint
+    settings: Settings
+    preprocessing: dict[str, Any]
+
+
+@dataclass
 class Checkpoint:
     """A language model.
 
@@ -116,6 +131,7 @@ class Checkpoint:
         graph: where the source has a graph itself, makes it that of a step, by the element type of the cache and the
             tokens of a block; None: its architecture has a builder.
         pooling, normalize: of embedding models, where files besides `config.json` say them.
+        sight: of models that see images.
     """
 
     path: Path
@@ -130,6 +146,7 @@ class Checkpoint:
     pooling: str = ""
     normalize: bool = False
     graph: Callable[[DType, int], Model] | None = None
+    sight: Sight | None = None
 
     @property
     def model_type(self) -> str:

@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from minnow.converter.llm.checkpoint import Checkpoint, Settings
+from minnow.converter.llm import llava
+from minnow.converter.llm.checkpoint import Checkpoint, Settings, Sight
 from minnow.converter.llm.safetensors import parsed, read_tensors
-from minnow.schema.errors import FormatError
+from minnow.schema.errors import FormatError, UnsupportedError
 from minnow.schema.ir import Blob
 
 _TOKENIZER = "tokenizer.json"
@@ -20,19 +21,17 @@ _MOST_SHARDS = 1000
 def open_folder(path: Path) -> Checkpoint:
     """Reads what a folder says of a model, without its numbers. Raises FormatError, ModelError, UnsupportedError."""
     config = read_json(path / "config.json")
-    settings = Settings(config, str(path / "config.json"))
-    inner = config.get("text_config")
-    if isinstance(inner, Mapping) and "hidden_size" not in config:  # of models that see, too
-        settings = Settings({**inner, "architectures": config.get("architectures")}, settings.where)
+    settings, tensors, sight = _parts(path, config)
     tokens = read_json(path / "tokenizer_config.json", optional=True)
     generation = read_json(path / "generation_config.json", optional=True)
-    own = Settings({**config, **{k: v for k, v in generation.items() if v is not None}}, settings.where)
+    said = {} if sight is None else settings.table
+    own = Settings({**said, **config, **{k: v for k, v in generation.items() if v is not None}}, settings.where)
     bos = own.ids("bos_token_id")
     pooling, normalize = _pooling(path)
     return Checkpoint(
         path,
         settings,
-        tensors_of(path),
+        tensors,
         name=path.resolve().name,
         tokenizer=partial(_tokenizer, path / _TOKENIZER) if (path / _TOKENIZER).is_file() else None,
         chat_template=_template(path, tokens),
@@ -41,7 +40,25 @@ def open_folder(path: Path) -> Checkpoint:
         add_bos=tokens.get("add_bos_token") is True,
         pooling=pooling,
         normalize=normalize,
+        sight=sight,
     )
+
+
+def _parts(path: Path, config: Mapping[str, Any]) -> tuple[Settings, Mapping[str, Blob], Sight | None]:
+    """The settings and tensors of the language model, and what it sees with, if it does."""
+    tensors, settings = tensors_of(path), Settings(config, str(path / "config.json"))
+    if config.get("model_type") == llava.KIND:
+        return llava.parts(config, tensors, path)
+    inner = config.get("text_config")
+    if not isinstance(inner, Mapping) or "hidden_size" in config:
+        return settings, tensors, None
+    if "vision_config" in config:
+        raise UnsupportedError(
+            f"models that see of the kind '{str(config.get('model_type'))[:40]}' are not supported",
+            where=settings.where,
+            hint=f"supported is {llava.KIND}",
+        )
+    return Settings({**inner, "architectures": config.get("architectures")}, settings.where), tensors, None
 
 
 def read_json(path: Path, optional: bool = False) -> dict[str, Any]:
@@ -94,7 +111,7 @@ def _template(path: Path, tokens: Mapping[str, Any]) -> str | None:
     file = path / "chat_template.jinja"
     if file.is_file():
         return file.read_text(encoding="utf-8")
-    found = tokens.get("chat_template")
+    found = read_json(path / "chat_template.json", optional=True).get("chat_template") or tokens.get("chat_template")
     if isinstance(found, list):
         named = {t.get("name"): t.get("template") for t in found if isinstance(t, Mapping)}
         found = named.get("default")

@@ -86,6 +86,7 @@ class Step:
     Attributes:
         settings, weights: of the checkpoint.
         hidden, layers, heads, kv_heads, head_size: sizes.
+        sees: vectors of images are among its inputs.
         b: makes nodes.
     """
 
@@ -99,7 +100,7 @@ class Step:
         self.context = longest(self.settings)
         if self.heads % self.kv_heads:
             raise ModelError(f"{self.heads} heads cannot share {self.kv_heads} of keys", where=self.settings.where)
-        self.block, self.cache = block, cache
+        self.block, self.cache, self.sees = block, cache, False
         self.graph = Graph("step")
         self.b = Builder(self.graph, origin="llm")
         self.inputs: list[tuple[str, TensorType]] = []
@@ -166,6 +167,17 @@ class Step:
         table = self.weights.matrix(name, self.vocab if rows is None else rows, self.hidden)
         found: Value = self.b.Gather(Value.constant(table, f"{name}.weight"), self.ids if ids is None else ids, axis=0)
         return found
+
+    def tokens(self, name: str) -> Value:
+        """The rows of the new tokens; where the model sees, vectors of images in place of some of them."""
+        x = self.embedding(name)
+        if self.checkpoint.sight is None:
+            return x
+        rows = self._input("image_rows", "image_tokens")
+        vectors = self._input_of("image_embeddings", TensorType(DType.F32, ("image_tokens", self.hidden)))
+        self.sees = True
+        made: Value = self.b.ScatterND(x, self.b.Unsqueeze(rows, axes=(1,)), vectors)
+        return made
 
     def linear(self, x: Value, name: str, outputs: int, inputs: int | None = None, bias: bool | None = None) -> Value:
         """x w^T, with the bias that there is.

@@ -223,4 +223,4 @@ class CachedSequence:
 
 
 def _bytes(tokens: Sequence[int]) -> bytes:
-    return np.asarray(tokens, np.int32).tobytes()
+    return np.asarray(tokens, np.int64).tobytes()  # rows of images have numbers of more than 32 bits

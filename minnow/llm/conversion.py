@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from minnow.convert import PACKED, Clock, Report, optimized, packed_path, path_bytes, readable_size
-from minnow.llm.description import DESCRIPTION, MODEL, TOKENIZER, Description
+from minnow.convert import PACKED, Clock, Report, optimized, path_bytes, readable_size
+from minnow.llm.description import DESCRIPTION, MODEL, TOKENIZER, VISION, Description
+from minnow.llm.image.description import ImageDescription
 from minnow.output import replaced, writing
 from minnow.output_folder import check_options, filled, folder_of
 from minnow.schema.collector import SeldomCollected
@@ -72,13 +73,14 @@ def convert_folder(source: Path, options: ConvertOptions) -> Report:
                 model = build(checkpoint)
         before = effect_of(model.graph)
         summary, log = optimized(model, source, options, step, Lineage())
+        eyes = None if checkpoint.sight is None else _eyes(checkpoint, source, options, step)
         if mnn is not None:
             if options.compression is not None:
                 with step("quantize"):
                     model = _compressed(model, options.compression, for_mnn=True)
             written, after = MnnFolder(mnn, model).write(folder, step, options.biz_code)
         else:
-            written, model, after = _write(checkpoint, model, folder, options, step)
+            written, model, after = _write(checkpoint, model, eyes, folder, options, step)
     report = Report(
         source=str(source),
         output=str(folder),
@@ -102,8 +104,18 @@ def convert_folder(source: Path, options: ConvertOptions) -> Report:
     return report
 
 
+def _eyes(checkpoint: Checkpoint, source: Path, options: ConvertOptions, step: Clock) -> Model:
+    """The graph of the encoder of images, optimized."""
+    from minnow.converter.llm.llava import image_graph
+    from minnow.optimizer.rewrite.lineage import Lineage
+
+    model = image_graph(checkpoint)
+    optimized(model, source, options, step, Lineage())
+    return model
+
+
 def _write(
-    checkpoint: Checkpoint, model: Model, folder: Path, options: ConvertOptions, step: Clock
+    checkpoint: Checkpoint, model: Model, eyes: Model | None, folder: Path, options: ConvertOptions, step: Clock
 ) -> tuple[int, Model, Effect]:
     """Writes the folder of a model whose graph is optimized. Either all files are there or none.
 
@@ -122,7 +134,7 @@ def _write(
     from minnow.schema.mnn import save
     from minnow.schema.mnn.side_file import SUFFIX, side_path
 
-    described = _description_of(checkpoint, model)
+    described = _description_of(checkpoint, model, eyes)
     if options.compression is not None:
         with step("quantize"):
             model = _compressed(model, options.compression)
@@ -137,17 +149,21 @@ def _write(
         # What is entered first is moved to its place last: without a description there is no model.
         parts = {name: stack.enter_context(replaced(folder / name)) for name in (DESCRIPTION, TOKENIZER)}
         path = stack.enter_context(replaced(folder / MODEL, beside=(SUFFIX, PACKED)))
+        vision = None if eyes is None else stack.enter_context(replaced(folder / VISION, beside=(SUFFIX, PACKED)))
         with step("write"), writing(folder):
             size = save(model, path, biz_code=options.biz_code, side_file=True)
+            if eyes is not None and vision is not None:
+                size += save(eyes, vision, biz_code=options.biz_code, side_file=True)
             size += parts[DESCRIPTION].write_text(described.text(), encoding="utf-8")
             size += parts[TOKENIZER].write_text(tokenizer or "{}\n", encoding="utf-8")
         assert side_path(path).exists()
         if options.verify:
             with step("verify"):
-                model.notices.append(compare(checkpoint, path, described, lossy=options.compression is not None))
+                lossy = options.compression is not None
+                model.notices.append(compare(checkpoint, path, vision, described, lossy))
         if options.prepack:
             with step("prepack"):
-                packed = write_packed(path, described, packed_path(path))
+                packed = write_packed(path, vision, described)
             text = f"packed weights ({readable_size(packed)}) are in the companion file {MODEL}{PACKED}"
             model.notices.append(Notice(text, "companion-file"))
     return size, model, after
@@ -163,13 +179,20 @@ def _compressed(model: Model, compression: Compression, for_mnn: bool = False) -
     return compressor.apply()[0]
 
 
-def _description_of(checkpoint: Checkpoint, model: Model) -> Description:
+def _description_of(checkpoint: Checkpoint, model: Model, eyes: Model | None) -> Description:
     """What `llm.json` says of a model."""
     from minnow.converter.llm.build import sizes_of
+    from minnow.converter.llm.llava import image_token
 
     sizes = sizes_of(checkpoint)
     kind = model.metadata.get("minnow.llm.kind", "generate")
     pooling = model.metadata.get("minnow.llm.pooling", "")
+    image = None
+    if eyes is not None and checkpoint.sight is not None:
+        (_, pixels), (_, rows) = eyes.inputs[0], eyes.outputs[0]
+        sizes_of_image = {"size": (pixels.shape or ())[-1], "rows": (rows.shape or ())[1]}
+        table = {"token": image_token(checkpoint), **sizes_of_image, **checkpoint.sight.preprocessing}
+        image = ImageDescription.of(table, str(checkpoint.path))
     return Description(
         architecture=checkpoint.model_type,
         name=checkpoint.name,
@@ -188,6 +211,7 @@ def _description_of(checkpoint: Checkpoint, model: Model) -> Description:
         kind=kind,  # type: ignore[arg-type]
         pooling=pooling,  # type: ignore[arg-type]
         normalize=model.metadata.get("minnow.llm.normalize") == "1",
+        image=image,
     )
 
 

@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from minnow.llm.image.description import ImageDescription
 from minnow.schema.errors import FormatError
 
 FORMAT = 1
 """Version of the file."""
-DESCRIPTION, MODEL, TOKENIZER = "llm.json", "model.mnn", "tokenizer.json"
-"""The files of a folder."""
+DESCRIPTION, MODEL, TOKENIZER, VISION = "llm.json", "model.mnn", "tokenizer.json", "vision.mnn"
+"""The files of a folder; the last one is that of a model that sees."""
 
 Kind = Literal["generate", "embed", "rerank"]
 Pooling = Literal["", "cls", "mean", "last"]
@@ -37,7 +38,7 @@ class Description:
         chat_template: Jinja2, or None.
         kind: "generate": it continues texts; "embed": it gives a vector for each; "rerank": a score for each pair.
         pooling, normalize: of "embed": how the graph has made one vector, and whether it is of length 1.
-        image: of models that see: size, mean and norm of images, and the tokens around them.
+        image: of models that see.
     """
 
     architecture: str
@@ -57,7 +58,7 @@ class Description:
     kind: Kind = "generate"
     pooling: Pooling = ""
     normalize: bool = False
-    image: dict[str, Any] | None = None
+    image: ImageDescription | None = None
 
     def text(self) -> str:
         """The content of the file."""
@@ -99,12 +100,16 @@ class Description:
         for name, value in known.items():
             if what := _wrong(name, value):
                 raise FormatError(f"'{name}' is {str(value)[:80]!r}, not {what}", where=where)
+        if known.get("image") is not None:
+            known["image"] = ImageDescription.of(known["image"], where)
         try:
             made = cls(**known)
         except TypeError as e:
             raise FormatError("something is missing", where=where, why=str(e).partition("() ")[2]) from None
         if made.heads % made.kv_heads or any(t is not None and t >= made.vocab_size for t in (made.bos, *made.eos)):
             raise FormatError("numbers of heads do not fit, or a token is not in the vocabulary", where=where)
+        if made.image is not None and (made.kind != "generate" or made.image.token >= made.vocab_size):
+            raise FormatError("'image' does not fit the model", where=where)
         return made
 
 

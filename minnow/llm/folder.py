@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from minnow.llm.description import Description
+from minnow.llm.image.prompt import ImagePrompts
 from minnow.llm.llm import CONTEXTS, LLM
 from minnow.llm.model import LanguageModel
 from minnow.llm.sampler import Sampler
@@ -18,6 +19,8 @@ from minnow.llm.tokenizer import Tokenizer
 from minnow.options.generate import AnswerOptions, LanguageOptions
 from minnow.schema.errors import UsageError
 
+_MARK = "<image>"
+"""Of images in texts, where the token that stands for them has no text."""
 _BYTES = {"f16": 2, "f32": 4, "int8": 1}
 """Of a number in the cache."""
 
@@ -34,16 +37,17 @@ def loaded(folder: str | os.PathLike[str], options: LanguageOptions) -> LLM:
         from minnow.llm.lora import adapted, open_adapter
 
         with adapted(path, open_adapter(Path(options.lora), options.lora_scale)) as changed:
-            model = _model(changed, description, options)
+            model = _model(changed, description, options, path)
 
     def sampler(answer: AnswerOptions, prompt: Sequence[int]) -> Any:
         made = Sampler(answer, tokenizer=tokenizer, description=description)
         made.prime(prompt)
         return made
 
-    return LLM(
-        description, model, tokenizer, sampler, _template(description, tokenizer), _draft(tokenizer, options), options
-    )
+    template, images = _template(description, tokenizer), None
+    if model.vision is not None and description.image is not None:
+        images = ImagePrompts(model.vision, tokenizer.token(description.image.token) or _MARK, template)
+    return LLM(description, model, tokenizer, sampler, template, _draft(tokenizer, options), options, images)
 
 
 def room(description: Description, cache: str) -> int:
@@ -62,12 +66,12 @@ def _template(description: Description, tokenizer: Tokenizer) -> Callable[..., s
     return ChatTemplate(description.chat_template, **texts).render
 
 
-def _model(path: Path, description: Description, options: LanguageOptions) -> LanguageModel:
-    """The model, whose cache has room for what the batch admits."""
+def _model(path: Path, description: Description, options: LanguageOptions, vision: Path | None = None) -> LanguageModel:
+    """The model, whose cache has room for what the batch admits; its encoder of images may be in another folder."""
     tokens = (options.cached_tokens or 0) + options.sequences * description.block
     names = ("threads", "device", "precision", "cache")
     given = {name: getattr(options, name) for name in names}
-    return LanguageModel.load(path, description, cached_tokens=tokens, **given)
+    return LanguageModel.load(path, description, cached_tokens=tokens, vision=vision, **given)
 
 
 def _draft(tokenizer: Tokenizer, options: LanguageOptions) -> Draft | None:

@@ -11,6 +11,8 @@ import numpy as np
 from minnow.llm.batch import Batch
 from minnow.llm.description import Description
 from minnow.llm.generation import Answer, Generation, Pieces
+from minnow.llm.image.prompt import ImagePrompts, has_images, with_images
+from minnow.llm.image.vision import PromptTokens
 from minnow.llm.request import Array, Request, Sampled
 from minnow.llm.speculative import Draft
 from minnow.llm.text import Text
@@ -19,7 +21,8 @@ from minnow.options.signature import takes
 from minnow.schema.errors import UsageError
 
 Message = Mapping[str, Any]
-"""A message of a chat: {"role": "user", "content": "..."}."""
+"""A message of a chat: {"role": "user", "content": "..."}. Where the model sees, the content may be a list of parts:
+{"type": "text", "text": "..."} and {"type": "image", "image": ...}."""
 Prompt = str | Sequence[int] | Sequence[Message]
 """A question, or a text to continue; tokens; or the messages of a chat."""
 
@@ -39,6 +42,7 @@ class LLM:
         sampler: makes a sampler for an answer, from its options and its prompt.
         template: makes a prompt of messages.
         draft: guesses tokens.
+        images: makes prompts with images; None: the model sees none.
     """
 
     def __init__(
@@ -50,8 +54,9 @@ class LLM:
         template: Callable[..., str] | None = None,
         draft: Draft | None = None,
         options: BatchOptions = BatchOptions(),
+        images: ImagePrompts | None = None,
     ) -> None:
-        self.description, self.tokenizer = description, tokenizer
+        self.description, self.tokenizer, self.images = description, tokenizer, images
         self.model, self._sampler, self._template, self._draft = model, sampler, template, draft
         self._rendering = threading.Lock()
         self.batch = Batch(
@@ -82,9 +87,12 @@ class LLM:
 
         Raises:
             UsageError: the prompt is empty or too long, or an option is wrong.
+            FormatError: an image cannot be read.
         """
         pieces = Pieces()
-        request = self.request(self.prompt_tokens(prompt, raw=options.raw), options, pieces.heard, pieces.end)
+        images = options.images if isinstance(options.images, (list, tuple)) else [options.images]
+        tokens = self.prompt_tokens(prompt, raw=options.raw, images=images)
+        request = self.request(tokens, options, pieces.heard, pieces.end)
         self.batch.add(request)
         return Generation(self.batch, request, pieces)
 
@@ -103,7 +111,8 @@ class LLM:
         stop = [options.stop] if isinstance(options.stop, str) else list(options.stop)
         if not all(isinstance(text, str) and text for text in stop):
             raise UsageError("a stop string is empty, or no text")
-        sampler = self._sampler(options, tokens)
+        sees = isinstance(tokens, PromptTokens)
+        sampler = self._sampler(options, tokens.of_vocabulary() if isinstance(tokens, PromptTokens) else tokens)
         answer = Answer(Text(self.tokenizer.stream(), stop), heard, ended, getattr(sampler, "complete", None))
         return Request(
             tokens,
@@ -113,26 +122,32 @@ class LLM:
             stop=frozenset(self.description.eos),
             logprobs=options.logprobs,
             client=client,
-            draft=None if options.json_schema is not None else self._draft,
+            draft=None if options.json_schema is not None or sees else self._draft,
             temperature=options.temperature,
             seed=options.seed,
             after=after,
         )
 
-    def prompt_tokens(self, prompt: Prompt, *, raw: bool = False, **template: Any) -> list[int]:
+    def prompt_tokens(
+        self, prompt: Prompt, *, raw: bool = False, images: Sequence[Any] = (), **template: Any
+    ) -> list[int]:
         """The tokens of a prompt.
 
         Args:
             prompt: as for `generate`.
             raw: a text is to be continued, and no question.
+            images: of the prompt, as the option of `generate`.
             template: further variables of the chat template, such as `tools`.
 
         Raises:
-            UsageError: it is none of a text, messages and tokens, or the model has no chat template.
+            UsageError: it is none of a text, messages and tokens, or the model has no chat template, or sees no images.
+            FormatError: an image cannot be read.
         """
+        if isinstance(prompt, PromptTokens) and not images:
+            return prompt
         if isinstance(prompt, str):
             if raw or self._template is None:
-                return self.encode(prompt)
+                return self._with_rows(self.encode(prompt), images)
             prompt = [{"role": "user", "content": prompt}]
         parts: list[Any] = list(prompt)
         if not parts:
@@ -141,11 +156,11 @@ class LLM:
             tokens = [int(token) for token in parts]
             if not all(0 <= token < self.description.vocab_size for token in tokens):
                 raise UsageError("a token of the prompt is not in the vocabulary")
-            return tokens
+            return self._with_rows(tokens, images) if images else tokens
         if not all(isinstance(message, Mapping) for message in parts):
             raise UsageError("the prompt is neither a text, nor tokens, nor messages")
-        text = self.apply_chat_template(parts, **template)
-        return self.encode(text, template=True)
+        text, found = self._rendered(with_images(parts, images) if images else parts, **template)
+        return self._with_rows(self.encode(text, template=True), found)
 
     def encode(self, text: str, *, template: bool = False, parse: bool = True) -> list[int]:
         """The tokens of a text, with the one that begins a text where the model wants it.
@@ -177,11 +192,7 @@ class LLM:
         Raises:
             UsageError: the model has no chat template, or it refuses these messages.
         """
-        if self._template is None:
-            hint = "give a text to continue"
-            raise UsageError("the model has no chat template", where=self.description.name, hint=hint)
-        with self._rendering:  # a template counts what it does
-            return self._template(messages, **{"add_generation_prompt": True, **variables})
+        return self._rendered(messages, **variables)[0]
 
     def embed(self, texts: str | Sequence[str]) -> Array:
         """Vectors of texts, float32 [texts, size].
@@ -205,6 +216,30 @@ class LLM:
     def close(self) -> None:
         """Ends all answers."""
         self.batch.close()
+
+    def _rendered(self, messages: Sequence[Message], **variables: Any) -> tuple[str, list[Any]]:
+        """What the chat template makes of messages, and their images."""
+        if self._template is None:
+            hint = "give a text to continue"
+            raise UsageError("the model has no chat template", where=self.description.name, hint=hint)
+        found: list[Any] = []
+        with self._rendering:  # a template counts what it does
+            if self.images is not None:
+                messages, found = self.images.split(messages)
+            elif has_images(messages):
+                raise self._blind()
+            return self._template(messages, **{"add_generation_prompt": True, **variables}), found
+
+    def _with_rows(self, tokens: list[int], images: Sequence[Any]) -> list[int]:
+        """Tokens with the rows of images in their places."""
+        if self.images is not None:
+            return self.images.tokens(tokens, images, self.batch.longest)
+        if images:
+            raise self._blind()
+        return tokens
+
+    def _blind(self) -> UsageError:
+        return UsageError("the model sees no images", where=self.description.name)
 
     def _rows(self, texts: Sequence[str]) -> list[list[int]]:
         rows = [list(self.tokenizer.encode(text)) for text in texts]

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from minnow.llm.cache import Blocks, CachedSequence
-from minnow.llm.description import MODEL, Description
+from minnow.llm.description import MODEL, VISION, Description
+from minnow.llm.image.vision import FIRST, Vision
 from minnow.runtime.session import Session, TensorInfo, load
 from minnow.schema.errors import FormatError, UsageError
 
@@ -36,15 +37,17 @@ class LanguageModel:
         description: what `llm.json` says.
         cache: numbers of keys and values in the cache: "f16", "f32" or "int8"; "" for those of the file.
         cached_tokens: the most tokens in the cache, of all sequences; None: as many as there is memory for.
+        vision: the encoder of images of a model that sees.
 
     Raises:
         FormatError: the model is no step graph, or does not fit its description.
     """
 
     def __init__(
-        self, session: Session, description: Description, *, cache: str = "", cached_tokens: int | None = None
-    ) -> None:
-        self.session, self.description = session, description
+        self, session: Session, description: Description, *, cache: str = "", cached_tokens: int | None = None,
+        vision: Vision | None = None,
+    ) -> None:  # fmt: skip
+        self.session, self.description, self.vision = session, description, vision
         self._names = {info.name for info in session.inputs}
         self._lock = threading.Lock()
         self.blocks: Blocks | None = None
@@ -53,6 +56,8 @@ class LanguageModel:
         caches = _caches_of(session)
         if missing := [name for name in _NEEDED if name not in self._names]:
             raise FormatError(f"the language model has no input '{missing[0]}'", hint="convert the model again")
+        if (vision is not None) != ("image_rows" in self._names):
+            raise FormatError("the language model does not fit its encoder of images", hint="convert the model again")
         if not caches or any(
             info.shape is None or info.shape[_token_axis(info)] != description.block for info in caches
         ):
@@ -75,6 +80,7 @@ class LanguageModel:
         *,
         cache: str = "f16",
         cached_tokens: int | None = None,
+        vision: str | Path | None = None,
         **options: Any,
     ) -> LanguageModel:
         """The model of a folder.
@@ -83,10 +89,16 @@ class LanguageModel:
             folder: that `mnnconvert` has written.
             description: what its `llm.json` says; read if it is None.
             cache, cached_tokens: as above.
+            vision: the folder with the encoder of images, if it is another one.
             options: those of `minnow.load`.
         """
         description = description or Description.read(folder)
-        return cls(load(str(Path(folder) / MODEL), **options), description, cache=cache, cached_tokens=cached_tokens)
+        eyes = None
+        if description.image is not None:
+            encoder = load(str(Path(vision or folder) / VISION), **options)
+            eyes = Vision(encoder, description.image, description.hidden_size)
+        session = load(str(Path(folder) / MODEL), **options)
+        return cls(session, description, cache=cache, cached_tokens=cached_tokens, vision=eyes)
 
     def sequence(self, tokens: Sequence[int] = ()) -> CachedSequence:
         """A new sequence, which starts with as many of these tokens as are cached; at least the last one is not."""
@@ -158,7 +170,8 @@ class LanguageModel:
                 )
             if not 0 <= wanted <= len(tokens):
                 raise UsageError(f"logits of {wanted} tokens are wanted, and {len(tokens)} are given")
-            if tokens and not 0 <= min(tokens) <= max(tokens) < vocabulary:
+            known = tokens if self.vision is None else [token for token in tokens if token < FIRST]
+            if known and not 0 <= min(known) <= max(known) < vocabulary:
                 raise UsageError(f"a token is not one of the {vocabulary:,} of the vocabulary")
 
     def _parts(self, rows: list[tuple[list[int], CachedSequence, int]]) -> Iterable[tuple[Array, list[Any]]]:
@@ -198,10 +211,15 @@ class LanguageModel:
         ids, positions, chosen = (np.zeros(n, np.int32) for n in (tokens, tokens, rows))
         starts, lengths = np.full(sequences + 1, total, np.int32), np.zeros(sequences, np.int32)
         table = np.zeros((sequences, most), np.int32)
+        images: list[int] = []  # rows that are of images
         begin = first = 0
         for s, (new, sequence, asked) in enumerate(batch):
             end = begin + len(new)
-            ids[begin:end] = new
+            if self.vision is None:
+                ids[begin:end] = new
+            else:
+                ids[begin:end] = [token if token < FIRST else self.vision.description.token for token in new]
+                images += [begin + i for i, token in enumerate(new) if token >= FIRST]
             positions[begin:end] = np.arange(len(sequence), len(sequence) + len(new))
             starts[s], lengths[s] = begin, len(sequence)
             table[s, : len(sequence.blocks)] = sequence.blocks
@@ -209,9 +227,23 @@ class LanguageModel:
             begin, first = end, first + asked
         feeds = {"input_ids": ids, "positions": positions, "starts": starts, "lengths": lengths, "blocks": table,
                  "rows": chosen}  # fmt: skip
+        if self.vision is not None:
+            new = [token for tokens, _, _ in batch for token in tokens if token >= FIRST]
+            feeds |= self._images(self.vision, images, new)
         results = self.session.run({name: array for name, array in feeds.items() if name in self._names})
         logits: Array = next(iter(results.values()))
         return logits[:wanted] if "rows" in self._names else logits[chosen[:wanted]]
+
+    def _images(self, vision: Vision, rows: list[int], tokens: list[int]) -> dict[str, Array]:
+        """Which rows are of images, and their vectors. The last one is there several times, for few shapes."""
+        if not rows:
+            none = np.zeros((0, self.description.hidden_size), np.float32)
+            return {"image_rows": np.zeros(0, np.int32), "image_embeddings": none}
+        places = np.minimum(np.arange(rounded(len(rows))), len(rows) - 1)
+        return {
+            "image_rows": np.asarray(rows, np.int32)[places],
+            "image_embeddings": vision.vectors(tokens)[places],
+        }
 
     def _padded_run(self, texts: list[tuple[list[int], list[int] | None]]) -> Array:
         longest = rounded(max((len(tokens) for tokens, _ in texts), default=0))

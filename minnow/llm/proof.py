@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from minnow.convert import packed_path
+from minnow.llm.image.vision import FIRST, Vision
+from minnow.llm.model import LanguageModel
+from minnow.runtime.session import load
 from minnow.schema.errors import VerifyError
 from minnow.schema.notice import Notice
+from minnow.schema.registry.interpreter import evaluate
 
 if TYPE_CHECKING:
     from minnow.converter.llm.checkpoint import Checkpoint
     from minnow.llm.description import Description
-    from minnow.llm.model import LanguageModel
     from minnow.schema.ir import Model
 
 Array = np.ndarray[Any, Any]
@@ -24,14 +28,18 @@ CLOSE = 2e-3
 """The most that results may differ, relative to the largest."""
 _LENGTHS = (6, 3)
 """Tokens of the texts."""
+_ROWS = slice(1, 3)
+"""Of the first text, those that are rows of an image, in models that see."""
 
 
-def compare(checkpoint: Checkpoint, path: Path, description: Description, lossy: bool = False) -> Notice:
+def compare(
+    checkpoint: Checkpoint, path: Path, eyes: Path | None, description: Description, lossy: bool = False
+) -> Notice:
     """What comes of the comparison, in words.
 
     Args:
         checkpoint: the source.
-        path: the file of the graph that was made of it.
+        path: the file of the graph that was made of it. eyes: that of its encoder of images, if it sees.
         description: of it.
         lossy: its weights were made smaller, so that the results may differ.
 
@@ -39,18 +47,27 @@ def compare(checkpoint: Checkpoint, path: Path, description: Description, lossy:
         VerifyError: the results differ.
     """
     from minnow.converter.llm.build import build
+    from minnow.converter.llm.llava import image_graph
     from minnow.schema.ir import DType
 
     model = build(checkpoint, cache=DType.F32)
-    constants = [v for v in model.graph.constants() if v.data is not None]
+    encoder = None if checkpoint.sight is None else image_graph(checkpoint)
+    graphs = [model.graph] if encoder is None else [model.graph, encoder.graph]
+    constants = [v for graph in graphs for v in graph.constants() if v.data is not None]
     if (count := sum(v.type.count or 0 for v in constants)) > MOST_WEIGHTS:
         text = f"not verified: the reference implementation would take long for {count / 1e9:.1f} billion weights"
         return Notice(text, "not-run")
     dice = np.random.default_rng(0)
     texts = [dice.integers(0, description.vocab_size, n).tolist() for n in _LENGTHS]
-    want, got = _reference(model, texts, description), _engine(_opened(path, description), texts)
-    most = max(float(np.abs(want).max()), 1e-30)
-    error = float(np.abs(got - want).max()) / most if np.isfinite(got).all() else np.nan
+    vision, vectors, seen = None, None, 0.0
+    if encoder is not None and eyes is not None and description.image is not None:
+        pixels = dice.standard_normal((1, 3, *[description.image.size] * 2)).astype(np.float32)
+        vision = Vision(load(str(eyes)), description.image, description.hidden_size)
+        vectors, found = np.asarray(evaluate(encoder.graph, [pixels])[0])[0], vision.see(pixels[0])
+        seen = _error(found.vectors, vectors)
+        texts[0][_ROWS] = found.tokens[: _ROWS.stop - _ROWS.start]
+    want = _reference(model, texts, vectors, description)
+    error = float(np.max([seen, _error(_engine(_opened(path, description, vision), texts), want)]))  # or not a number
     if not error <= (np.inf if lossy else CLOSE):
         raise VerifyError(
             "the results of the converted language model differ from those of its checkpoint",
@@ -64,9 +81,14 @@ def compare(checkpoint: Checkpoint, path: Path, description: Description, lossy:
     return Notice(f"verified: {text}", "verified")
 
 
-def _reference(model: Model, texts: list[list[int]], description: Description) -> Array:
+def _error(got: Array, want: Array) -> float:
+    """The largest difference, relative to the largest number; not a number if there is one that is none."""
+    most = max(float(np.abs(want).max()), 1e-30)
+    return float(np.abs(got - want).max()) / most if np.isfinite(got).all() else np.nan
+
+
+def _reference(model: Model, texts: list[list[int]], vectors: Array | None, description: Description) -> Array:
     """The logits of all tokens, or what an encoder gives for each text, without padding."""
-    from minnow.schema.registry.interpreter import evaluate
 
     def run(values: dict[str, Any]) -> Array:
         arrays = [
@@ -83,9 +105,14 @@ def _reference(model: Model, texts: list[list[int]], description: Description) -
             [run({"input_ids": [t], "attention_mask": [[1] * len(t)], "token_type_ids": [[0] * len(t)]}) for t in texts]
         )
     lengths = [len(t) for t in texts]
+    images = {}
+    if vectors is not None:
+        rows = range(_ROWS.start, _ROWS.stop)
+        images = {"image_rows": rows, "image_embeddings": vectors[: len(rows)]}
     return run(
         {
-            "input_ids": [token for t in texts for token in t],
+            **images,
+            "input_ids": [0 if token >= FIRST else token for t in texts for token in t],
             "positions": [i for n in lengths for i in range(n)],
             "starts": np.cumsum([0, *lengths]),
             "lengths": [0] * blocks,
@@ -95,27 +122,34 @@ def _reference(model: Model, texts: list[list[int]], description: Description) -
     )
 
 
-def write_packed(path: Path, description: Description, packed: Path) -> int:
-    """Writes the weights of a model as this processor reads them; the bytes of the file.
+def write_packed(path: Path, eyes: Path | None, description: Description) -> int:
+    """Writes companion files with the weights of a model as this processor reads them; the bytes of these files.
 
-    Runs of several tokens and of one pack them, with the options that language models are loaded with by default.
+    Runs of several tokens and of one pack them, and of an image, with the options that language models are loaded with
+    by default.
     """
     from minnow.options.generate import LanguageOptions
 
-    model = _opened(path, description, precision=LanguageOptions().precision)
+    vision, sessions = None, []
+    precision = LanguageOptions().precision
+    if eyes is not None and description.image is not None:
+        session = load(str(eyes), precision=precision)
+        vision = Vision(session, description.image, description.hidden_size)
+        vision.see(np.zeros((3, *[description.image.size] * 2), np.float32))
+        sessions.append((session, packed_path(eyes)))
+    model = _opened(path, description, vision, precision=precision)
     for texts in ([[0] * n for n in _LENGTHS], [[0]]):
         _engine(model, texts)
-    model.session.write_packed(packed)
-    return packed.stat().st_size
+    sessions.append((model.session, packed_path(path)))
+    for session, packed in sessions:
+        session.write_packed(packed)
+    return sum(packed.stat().st_size for _, packed in sessions)
 
 
-def _opened(path: Path, description: Description, **options: Any) -> LanguageModel:
+def _opened(path: Path, description: Description, vision: Vision | None, **options: Any) -> LanguageModel:
     """The engine's model of a file, with a cache of float32."""
-    from minnow.llm.model import LanguageModel
-    from minnow.runtime.session import load
-
     cache = "f32" if description.kind == "generate" else ""
-    return LanguageModel(load(str(path), **options), description, cache=cache)
+    return LanguageModel(load(str(path), **options), description, cache=cache, vision=vision)
 
 
 def _engine(model: LanguageModel, texts: list[list[int]]) -> Array:

@@ -98,6 +98,15 @@ class AnswerOptions(SamplerOptions):
         least=0,
         most=64,
     )
+    images: Any = option(
+        (),
+        "An image of the prompt, in front of its text; with --raw where the text has the mark of an image, such as "
+        "<image>. May be given several times.",
+        flags=("--image",),
+        python="A list of paths, `data:` URLs, bytes of files, arrays (uint8 [height, width, 3]), or images of Pillow.",
+        repeated=True,
+        metavar="FILE",
+    )
     raw: bool = option(False, "A prompt that is a text is taken as it is, without the chat template.")
 
 

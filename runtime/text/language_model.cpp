@@ -41,6 +41,7 @@ Description read_description(const std::string& folder) {
   const Part part = Part::of_file(path, 64 << 20);
   if (part.number("format") != 1) part.fail("the file is of another format; convert the model again");
   if (part.text("kind", "generate") != "generate") unsupported(path + ": the model does not continue texts");
+  if (part.has("image")) unsupported(path + ": the model sees images, which only Python and the server can give it");
   Description d;
   d.name = part.text("name");
   d.architecture = part.text("architecture");

@@ -16,7 +16,7 @@ def build(s: Step) -> None:
     s.open()
     rotary = s.rotary()
     size = s.settings.integer("intermediate_size", most=1 << 24)
-    x = s.embedding("model.embed_tokens")
+    x = s.tokens("model.embed_tokens")
     for i in range(s.layers):
         p = f"model.layers.{i}"
         x = s.b.Add(x, attention(s, i, s.rms_norm(x, f"{p}.input_layernorm"), rotary))

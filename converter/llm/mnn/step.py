@@ -35,6 +35,8 @@ class MnnStep(Step):
 
     def __init__(self, checkpoint: Checkpoint, window: int = 0) -> None:
         super().__init__(checkpoint)
+        if checkpoint.sight is not None:
+            raise self.unsupported("models that see are not written for MNN's runtime")
         self.table: Blob | None = None
         self.window = window
 

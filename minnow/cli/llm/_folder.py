@@ -66,7 +66,7 @@ def with_schema(options: AnswerOptions) -> AnswerOptions:
     return replace(options, json_schema=schema)
 
 
-def messages(system: str, *rest: dict[str, str]) -> list[dict[str, str]]:
+def messages(system: str, *rest: dict[str, Any]) -> list[dict[str, Any]]:
     """Messages, with the system message in front if there is one."""
     return [*([{"role": "system", "content": system}] if system else []), *rest]
 

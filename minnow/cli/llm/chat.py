@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,8 +26,10 @@ def command(folder: str, options: ChatCommand) -> None:
     The line /reset begins anew, and /exit ends the chat. When the context is full, the oldest messages are forgotten.
     """
     import sys
+    from dataclasses import replace
 
     from minnow.cli._log import note
+    from minnow.llm.image.prompt import with_images
     from minnow.options.generate import AnswerOptions, LanguageOptions
     from minnow.schema.errors import UsageError
 
@@ -42,14 +44,16 @@ def command(folder: str, options: ChatCommand) -> None:
     if on_terminal:
         note(_HELP)
         _edit_lines()
-    history: list[dict[str, str]] = []
+    images, answer = answer.images, replace(answer, images=())  # of the first message
+    history: list[dict[str, Any]] = []
     while (line := _line("> " if on_terminal else "")) is not None:
         if line == "/exit":
             return
         if line == "/reset":
             history = []
         elif line.strip():
-            history.append({"role": "user", "content": line})
+            message: dict[str, Any] = {"role": "user", "content": line}
+            history += with_images([message], images) if images and not history else [message]
             with _begun(llm, options.system, history, answer) as generation:
                 for piece in generation:
                     write(piece)
@@ -57,7 +61,7 @@ def command(folder: str, options: ChatCommand) -> None:
             history.append({"role": "assistant", "content": generation.result.text})
 
 
-def _begun(llm: LLM, system: str, history: list[dict[str, str]], options: AnswerOptions) -> Generation:
+def _begun(llm: LLM, system: str, history: list[dict[str, Any]], options: AnswerOptions) -> Generation:
     """Begins an answer. Of a history that is too long, the first question and answer go."""
     from minnow.cli._log import note
     from minnow.schema.errors import UsageError

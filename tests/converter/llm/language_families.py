@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,15 +90,50 @@ _TOWERS: dict[str, dict[str, Any]] = {
 }
 
 
+def _tower_config(kind: str, **changes: Any) -> Any:
+    import transformers
+
+    sizes = {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 4}
+    return getattr(transformers, f"{kind}Config")(**{**sizes, **_TOWERS[kind], **changes})
+
+
 def tower(kind: str, **changes: Any) -> torch.nn.Module:
     """An encoder of images, CLIP's or SigLIP's."""
     import transformers
 
-    sizes = {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 4}
-    config = getattr(transformers, f"{kind}Config")(**{**sizes, **_TOWERS[kind], **changes})
-    model = getattr(transformers, f"{kind}Model")(config).eval().float()
+    model = getattr(transformers, f"{kind}Model")(_tower_config(kind, **changes)).eval().float()
     _random(model)
     return model
+
+
+IMAGE_TOKEN = 90
+"""Of models that see."""
+
+
+def seeing(text: str, tower: str, **changes: Any) -> torch.nn.Module:
+    """A model in LLaVA's way: a family of language models, an encoder of images, and two layers between them."""
+    import transformers
+
+    kind, settings = _FAMILIES[text]
+    inner = getattr(transformers, f"{kind}Config")(**{**_SIZES, **settings, "max_position_embeddings": 128})
+    config = transformers.LlavaConfig(
+        **{"vision_config": _tower_config(tower, num_channels=3), "text_config": inner,
+           "image_token_index": IMAGE_TOKEN, **changes}
+    )  # fmt: skip
+    model = transformers.LlavaForConditionalGeneration(config).eval().float()
+    model.set_attn_implementation("eager")
+    _random(model)
+    return model
+
+
+def saved_seeing(model: Any, folder: Path, **processor: Any) -> Path:
+    """The folder of such a model, with the settings of a processor of images."""
+    size = model.config.vision_config.image_size
+    own = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": size},
+           "crop_size": {"height": size, "width": size}, **processor}  # fmt: skip
+    saved(model, folder)
+    (folder / "preprocessor_config.json").write_text(json.dumps(own))
+    return folder
 
 
 def saved(model: Any, folder: Path, *, shards: str = "5GB", dtype: torch.dtype | None = None) -> Path:
