@@ -133,6 +133,19 @@ def test_matches_onnxruntime(isa, threads):
     assert done.stdout.startswith(isa)
 
 
+def test_bits_do_not_depend_on_the_number_of_threads():
+    rng = np.random.default_rng(8)
+    attrs = {"strides": (1, 1), "pads": (1,) * 4, "dilations": (1, 1), "group": 1}
+    large = ["Conv", [filled(rng, 1, 256, 14, 14), filled(rng, 256, 256, 3, 3), filled(rng, 256)], attrs]
+    differ = []
+    for name, op, inputs, attrs in [("Conv, many weights", *large), *cases()]:
+        if op not in ("Conv", "ConvTranspose", "MatMul"):
+            continue
+        runs = [_engine.run_op(op, attrs, inputs, threads=n, packed=True, constants=True)[0] for n in (1, 2, 5, 16)]
+        differ += [name for y in runs[1:] if not np.array_equal(y, runs[0])]
+    assert differ == []
+
+
 if __name__ == "__main__":
     found = failures(int(sys.argv[1]))
     sys.stdout.write("\n".join([_engine.isa(), *found, ""]))

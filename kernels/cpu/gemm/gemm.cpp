@@ -26,9 +26,6 @@ int64_t band_bytes() {
   }();
   return bytes;
 }
-// Longer sums are cut, or a block of B would not stay in the second-level cache while the rows pass over it.
-constexpr int64_t kLongestSum = 4096;
-
 // Whether rows of A at this distance would drive each other out of the first-level cache while a tile walks along them:
 // whether many begin in the same of its sets, which lie 4 KiB apart.
 bool rows_collide(int64_t stride, int64_t rows) {
@@ -87,7 +84,9 @@ Gemm::Gemm(int64_t m, int64_t n, int64_t k, bool transpose_a, const Activation& 
   plan_ = TilePlan(m, blocks_, k, by_rows ? threads : 1);
   // Rows of A that would be in each other's way are brought together first.
   copies_ = (transpose_a && m > 1) || (plan_.groups() > 2 && rows_collide(k, std::min<int64_t>(m, tile_pixels(2))));
-  if (plan_.groups() > 2 && m > 4) k_parts_ = std::max<int64_t>(1, ceil_div(k, kLongestSum));
+  // The same for any number of threads: sums in parts differ in their last bits.
+  const int groups = by_rows ? TilePlan(m, blocks_, k).groups() : plan_.groups();
+  if (groups > 2 && m > 4) k_parts_ = std::max<int64_t>(1, ceil_div(k, kLongestSum));
   const int64_t bytes = 4 * m * ceil_div(k, k_parts_);
   bands_ = std::max<int64_t>(1, ceil_div(bytes, band_bytes()));
   if (threads > 1) bands_ = std::max(bands_, ceil_div(4 * threads, std::max(1, plan_.groups())));

@@ -46,6 +46,9 @@ struct GemvCall {
 // Computes the blocks [begin, end) of pack_width() columns.
 void gemv(const GemvCall& call, int64_t begin, int64_t end);
 
+// Longer sums are cut, or a block of B would not stay in the second-level cache while the rows pass over it.
+constexpr int64_t kLongestSum = 4096;
+
 // The plan for one set of sizes.
 class Gemm {
  public:

@@ -163,7 +163,9 @@ class MatMul final : public Kernel {
     // A few small products are cut into parts of some rows, so that all threads work at once.
     const int64_t parts = ceil_div(2 * threads, s_.products()), a_product = Shape{s_.m, s_.n, s_.k}.count();
     part_rows_ = spread_ || low_ || few_rows_ ? s_.m : std::min(s_.m, round_up(ceil_div(s_.m, parts), kPartRows));
-    is_cut_ = part_rows_ < s_.m && s_.products() > 1 && a_product <= kSmallProduct &&
+    // A row alone, and sums in parts, are added up in another order, which must not depend on the number of threads.
+    while (s_.m % part_rows_ == 1) part_rows_ = std::min(s_.m, part_rows_ + kPartRows);
+    is_cut_ = part_rows_ < s_.m && s_.products() > 1 && a_product <= kSmallProduct && s_.k <= kLongestSum &&
               (b != nullptr || s_.b_matrices * packed_ <= kMostPacked);
     if (is_cut_) {
       gemm_ = Gemm(part_rows_, s_.n, s_.k, s_.transpose_a, Activation(), 1, node.precision);
