@@ -80,7 +80,8 @@ class MnnFolder:
 
     def _tokenizer(self) -> tuple[bytes, dict[int, str]]:
         """The file of the tokenizer, and the tokens by their ids."""
-        from minnow.converter.llm.tokenizer.mnn_text import to_mnn_text
+        from minnow.converter.llm.tokenizer.mtok_writer import Mtok
+        from minnow.llm.tokenizer import Tokenizer
 
         checkpoint = self.step.checkpoint
         if checkpoint.tokenizer is None:
@@ -89,16 +90,26 @@ class MnnFolder:
                 where=str(checkpoint.path),
                 hint="put tokenizer.json beside it, or leave out `--mnn-llm`",
             )
-        whole: dict[str, Any] = json.loads(checkpoint.tokenizer())
-        prefix = [checkpoint.bos] if checkpoint.add_bos and checkpoint.bos is not None else []
-        return to_mnn_text(whole, stop=checkpoint.eos, prefix=prefix), _texts(whole)
+        content = checkpoint.tokenizer()
+        Tokenizer.from_json(content, engine="minnow")  # which checks it
+        whole: dict[str, Any] = json.loads(content)
+        begin = [] if checkpoint.bos is None else [checkpoint.bos]
+        prefix = begin if checkpoint.add_bos else []
+        texts = _texts(whole)
+        tokens = Mtok(whole)
+        if tokens.lost:
+            text = f"MNN's runtime splits some texts otherwise: it {', '.join(dict.fromkeys(tokens.lost))}"
+            self.model.notices.append(Notice(text, "lossy-form"))
+        eos, bos = ("".join(texts.get(id, "") for id in ids[:1]) for ids in (checkpoint.eos, begin))
+        template = checkpoint.chat_template or ""
+        return tokens.content(stop=checkpoint.eos, prefix=prefix, template=template, eos=eos, bos=bos), texts
 
 
 def _texts(whole: Mapping[str, Any]) -> dict[int, str]:
     vocabulary = whole["model"]["vocab"]
     rows = vocabulary.items() if isinstance(vocabulary, dict) else ((row[0], i) for i, row in enumerate(vocabulary))
     found = {id: text for text, id in rows}
-    return found | {entry["id"]: entry["content"] for entry in whole["added_tokens"]}
+    return found | {entry["id"]: entry["content"] for entry in whole.get("added_tokens") or ()}
 
 
 def check_runs(model: Model, where: str) -> None:

@@ -172,7 +172,7 @@ def test_what_an_exporter_writes_is_read(kind: str, tmp_path: Path) -> None:
 @needs_mnn
 def test_the_known_story(tmp_path: Path) -> None:
     convert(STORIES, output=tmp_path / "mnn", mnn_llm=True)
-    names = ["config.json", "embeddings_f16.bin", "llm.mnn", "llm.mnn.weight", "llm_config.json", "tokenizer.txt"]
+    names = ["config.json", "embeddings_f16.bin", "llm.mnn", "llm.mnn.weight", "llm_config.json", "tokenizer.mtok"]
     assert sorted(p.name for p in (tmp_path / "mnn").iterdir()) == names
     text = "Once upon a time, there was a little girl"
     found = mnn_llm_oracle.run(tmp_path / "mnn", tmp_path, [[[1]]], length=100, texts=[text])

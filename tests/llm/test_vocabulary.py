@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sentencepiece
+from mnn_text_files import to_mnn_text
 from vocabularies import NAMES, SHARED, random_text, tokenizer_json
 
 from minnow.converter.llm.tokenizer import from_folder
 from minnow.converter.llm.tokenizer.gguf import from_gguf
 from minnow.converter.llm.tokenizer.llama2c import from_llama2c
-from minnow.converter.llm.tokenizer.mnn_text import from_mnn_text, to_mnn_text
+from minnow.converter.llm.tokenizer.mnn_text import from_mnn_text
 from minnow.converter.llm.tokenizer.sentencepiece import from_sentencepiece
 from minnow.converter.llm.tokenizer.split_rule import RULES
 from minnow.converter.llm.tokenizer.tiktoken import from_tiktoken

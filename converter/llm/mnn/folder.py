@@ -14,7 +14,11 @@ from minnow.converter.llm.checkpoint import Checkpoint, Settings
 from minnow.converter.llm.folder import read_json
 from minnow.converter.llm.mnn.stream import halves, packed_rows
 from minnow.converter.llm.mnn.translation import Translation
-from minnow.schema.errors import FormatError, UnsupportedError
+from minnow.converter.llm.tokenizer import mtok
+from minnow.converter.llm.tokenizer.folder import LARGEST
+from minnow.converter.llm.tokenizer.form import Json
+from minnow.converter.llm.tokenizer.mnn_text import from_mnn_text
+from minnow.schema.errors import FormatError, MinnowError, UnsupportedError
 from minnow.schema.ir import Blob, DType, LazyBlob, RoundedBlob
 from minnow.schema.mnn.decoder import decode
 
@@ -50,8 +54,10 @@ def open_mnn(path: Path) -> Checkpoint:
     rows = _table_of(folder, settings, weights)
     source = decode(np.memmap(graph, np.uint8, mode="r"), weights)
     tokens = _Tokens(folder, settings)
+    template = _template(table)
     made = Checkpoint(
-        folder, settings, {}, name=folder.resolve().name, tokenizer=tokens.read, chat_template=_template(table),
+        folder, settings, {}, name=folder.resolve().name, tokenizer=tokens.read,
+        chat_template=tokens.template() if template is None else template,
         bos=tokens.prefix[0] if len(tokens.prefix) == 1 else None, eos=tokens.stop, add_bos=len(tokens.prefix) == 1,
     )  # fmt: skip
     made.settings = Settings(
@@ -155,7 +161,10 @@ class _Tokens:
     """
 
     def __init__(self, folder: Path, settings: Settings) -> None:
-        self.path = _beside(folder, settings, "tokenizer_file", "tokenizer.txt")
+        usual = next(
+            (name for name in ("tokenizer.mtok", "tokenizer.txt") if (folder / name).is_file()), "tokenizer.txt"
+        )
+        self.path = _beside(folder, settings, "tokenizer_file", usual)
         with self.path.open("rb") as file:
             lines = [file.readline(1 << 20) for _ in range(3)]
         try:
@@ -175,20 +184,22 @@ class _Tokens:
 
     def read(self) -> str:
         """The content of a tokenizer.json."""
-        from minnow.converter.llm.tokenizer.mnn_text import from_mnn_text
-
         own = self.path.with_name("tokenizer.json")
         if own.is_file():
             read_json(own)
             return own.read_text(encoding="utf-8")
-        if self.kind > 3:
-            hint = "put the tokenizer.json of the checkpoint beside it"
-            raise UnsupportedError(
-                "vocabularies in the binary form .mtok are not read", where=str(self.path), hint=hint
-            )
+        return json.dumps(self._read()[0], ensure_ascii=False) + "\n"
+
+    def template(self) -> str | None:
+        """The chat template of a vocabulary that has one."""
+        return self._read()[1] if self.kind == mtok.KIND else None
+
+    def _read(self) -> tuple[Json, str | None]:
+        if self.path.stat().st_size > LARGEST:
+            raise FormatError("the file is too large", where=str(self.path), why=f"more than {LARGEST >> 20} MiB")
+        data = self.path.read_bytes()
         try:
-            whole = from_mnn_text(self.path.read_bytes())
-        except FormatError as e:
+            return mtok.from_mtok(data) if self.kind == mtok.KIND else (from_mnn_text(data), None)
+        except MinnowError as e:
             e.where = e.where or str(self.path)
             raise
-        return json.dumps(whole, ensure_ascii=False) + "\n"

@@ -8,7 +8,7 @@ from typing import Any
 from minnow.converter.llm.mnn.step import MnnStep
 from minnow.converter.llm.mnn.table import Table
 
-GRAPH, WEIGHTS, FACTS, RUN, TOKENIZER = "llm.mnn", "llm.mnn.weight", "llm_config.json", "config.json", "tokenizer.txt"
+GRAPH, WEIGHTS, FACTS, RUN, TOKENIZER = "llm.mnn", "llm.mnn.weight", "llm_config.json", "config.json", "tokenizer.mtok"
 """The files of a folder."""
 
 

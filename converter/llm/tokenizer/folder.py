@@ -16,7 +16,8 @@ from minnow.converter.llm.tokenizer.split_rule import RULES
 from minnow.converter.llm.tokenizer.tiktoken import from_tiktoken
 from minnow.schema.errors import FormatError
 
-_LARGEST = 1 << 28
+LARGEST = 1 << 28
+"""Bytes of a file of a tokenizer."""
 
 
 def from_folder(path: Path) -> str:
@@ -52,8 +53,8 @@ def _settings(path: Path) -> dict[str, Any]:
 
 
 def _bytes(file: Path) -> bytes:
-    if file.stat().st_size > _LARGEST:
-        raise FormatError("the file is too large", where=str(file), why=f"more than {_LARGEST >> 20} MiB")
+    if file.stat().st_size > LARGEST:
+        raise FormatError("the file is too large", where=str(file), why=f"more than {LARGEST >> 20} MiB")
     return file.read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""tokenizer.txt, the vocabulary of older MNN-LLM folders: read, and written.
+"""tokenizer.txt, the vocabulary of older MNN-LLM folders.
 
 430 TYPE
 SPECIAL STOP PREFIX          how many of each, and in the next line their ids
@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
-from typing import Any
 
 from minnow.converter.llm.tokenizer import form
 from minnow.converter.llm.tokenizer.form import Json, TokenKind
 from minnow.converter.llm.tokenizer.split_rule import RULES, SplitRule
 from minnow.converter.llm.tokenizer.tiktoken import from_ranks
-from minnow.schema.errors import FormatError, UnsupportedError
+from minnow.schema.errors import FormatError
 
 MAGIC = 430
 _SCORED, _RANKED, _BERT, _MERGED = range(4)
@@ -98,70 +96,3 @@ def _with_prefix(whole: Json, prefix: list[int]) -> Json:
 
 def _decoded(row: str) -> bytes:
     return base64.b64decode(row.strip(), validate=True)
-
-
-def to_mnn_text(whole: Json, *, stop: Sequence[int] = (), prefix: Sequence[int] = ()) -> bytes:
-    """The tokenizer.txt for the JSON of a tokenizer.json.
-
-    Args:
-        stop: tokens that end an answer.
-        prefix: tokens in front of every text.
-
-    Raises:
-        UnsupportedError: the file has no form for such a vocabulary.
-    """
-    model = whole["model"]
-    special = [entry["id"] for entry in whole["added_tokens"] if entry["special"]]
-    kind, head, rows = _rows(whole, model)
-    counts = f"{len(special)} {len(stop)} {len(prefix)}"
-    ids = " ".join(map(str, [*special, *stop, *prefix]))
-    lines = [f"{MAGIC} {kind}", counts, ids, head, *rows]
-    return ("\n".join(lines) + "\n").encode()
-
-
-def _rows(whole: Json, model: Json) -> tuple[int, str, list[str]]:
-    if model["type"] == "Unigram":
-        tokens = [token for token, _ in model["vocab"]]
-        rows = _scored_rows(whole, tokens, [score for _, score in model["vocab"]], model["unk_id"])
-        return _SCORED, str(len(rows)), rows
-    tokens = _tokens(whole)
-    if model["type"] == "WordPiece":
-        return _BERT, str(len(tokens)), [_encoded(token) for token in tokens]
-    if model["type"] != "BPE" or model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"):
-        raise UnsupportedError("tokenizer.txt has no form for this vocabulary", hint="write tokenizer.json")
-    pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
-    if model.get("byte_fallback"):
-        best: dict[str, float] = {}
-        for rank, (left, right) in enumerate(pairs):
-            best.setdefault(left + right, -float(rank))
-        scores = [best.get(token, -1e6) for token in tokens]
-        rows = _scored_rows(whole, tokens, scores, model["vocab"].get(model.get("unk_token")))
-        return _SCORED, str(len(rows)), rows
-    if any("\n" in token or "\r" in token for token in tokens):
-        raise UnsupportedError("tokenizer.txt has no form for tokens with line breaks", hint="write tokenizer.json")
-    return _MERGED, f"{len(tokens)} {len(pairs)}", [*tokens, *(f"{left} {right}" for left, right in pairs)]
-
-
-def _tokens(whole: Json) -> list[str]:
-    found = {id: token for token, id in whole["model"]["vocab"].items()}
-    found.update((entry["id"], entry["content"]) for entry in whole["added_tokens"])
-    return [found.get(id, f"<|unused{id}|>") for id in range(max(found, default=-1) + 1)]
-
-
-def _scored_rows(whole: Json, tokens: list[str], scores: Sequence[float], unknown: Any) -> list[str]:
-    added = {entry["id"]: entry["special"] for entry in whole["added_tokens"]}
-
-    def kind(id: int, token: str) -> TokenKind:
-        if id == unknown:
-            return TokenKind.UNKNOWN
-        if id in added:
-            return TokenKind.CONTROL if added[id] else TokenKind.USER_DEFINED
-        is_byte = len(token) == 6 and token.startswith("<0x") and token.endswith(">")
-        return TokenKind.BYTE if is_byte else TokenKind.NORMAL
-
-    rows = zip(tokens, scores, strict=False)
-    return [f"{_encoded(token)} {score:g} {int(kind(id, token))}" for id, (token, score) in enumerate(rows)]
-
-
-def _encoded(token: str) -> str:
-    return base64.b64encode(token.encode()).decode()

@@ -143,7 +143,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no size": (lambda f: _changed(f / "llm_config.json", hidden_size="many"), "'hidden_size' is 'many'"),
     "other layers": (lambda f: _changed(f / "llm_config.json", layer_nums=4), "layers of attention"),
     "no JSON": (lambda f: (f / "llm_config.json").write_text("{"), ""),
-    "no vocabulary": (lambda f: (f / "tokenizer.txt").write_text("430"), "no vocabulary of MNN-LLM"),
+    "no vocabulary": (lambda f: (f / "tokenizer.mtok").write_text("430"), "no vocabulary of MNN-LLM"),
 }  # fmt: skip
 
 
@@ -167,7 +167,7 @@ def test_other_kinds_of_models_are_refused(folder: Path, tmp_path: Path) -> None
         open_checkpoint(folder)
 
 
-@pytest.mark.parametrize("name", ["llm.mnn", "llm.mnn.weight", "llm_config.json", "config.json", "tokenizer.txt"])
+@pytest.mark.parametrize("name", ["llm.mnn", "llm.mnn.weight", "llm_config.json", "config.json", "tokenizer.mtok"])
 def test_no_bytes_crash_the_reader(name: str, folder: Path) -> None:
     path = folder / name
     good = path.read_bytes()
