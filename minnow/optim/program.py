@@ -9,6 +9,7 @@ at what changes.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -251,6 +252,24 @@ def _infer_again(graph: Graph) -> None:
             value.type = type
 
 
+def _places_first(graph: Graph) -> None:
+    """Statistics of channels by way of those of each image, which the engine has in the layout of convolutions."""
+    for node in graph:
+        x = node.inputs[0] if node.op in ("ReduceSum", "ReduceMean") and len(node.inputs) == 1 else None
+        if (
+            x is None
+            or node.attrs.get("axes") != (0, 2, 3)
+            or x.type.dtype is not DType.F32
+            or 0 in x.type.static_shape
+        ):
+            continue
+        b = Builder(graph, node, node.origin)
+        places = b.GlobalAveragePool(x)
+        if node.op == "ReduceSum":
+            places = b.Mul(places, np.float32(math.prod(x.type.static_shape[2:])))
+        node.set_input(0, places)
+
+
 def _open(graph: Graph, outputs: Sequence[Value], states: Sequence[tuple[Value, Value]]) -> Session:
     b = Builder(graph)
     rows = [*outputs, *(new for _, new in states)]
@@ -261,6 +280,7 @@ def _open(graph: Graph, outputs: Sequence[Value], states: Sequence[tuple[Value, 
         value.name = f"out{i}"
         named.append(value)
     graph.outputs = named
+    _places_first(graph)
     kept = {old for old, _ in states}
     graph.params = [p for p in graph.params if p not in kept] + [old for old, _ in states]
     model = Model(graph, [(p.name, p.type) for p in graph.params], [(v.name, v.type) for v in named])

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -245,17 +246,48 @@ def pullback(
         if any(v in active for v in node.inputs if v is not None):
             active.update(v for v in node.outputs if _has_derivative(node, v))
             way.append(node)
-    sums = dict(seeds)
+    arrived = {v: [seed] for v, seed in seeds.items()}
+    sums: dict[Value, Value] = {}
     for node in reversed(way):
+        for v in node.outputs:
+            if v in arrived:
+                small = arrived[v][0] if len(arrived[v]) == 1 and _takes_row(node, arrived[v][0]) else None
+                sums[v] = small or _sum(builder, arrived[v], v)
         dys = [sums.get(v) for v in node.outputs]
         if all(dy is None for dy in dys):
             continue
         for operand, piece in zip(node.inputs, _pieces(builder, node, dys), strict=False):
             if operand is None or piece is None or operand not in active:
                 continue
-            piece = _fitted(builder, piece, operand, node)
-            sums[operand] = piece if operand not in sums else builder.Add(sums[operand], piece)
-    return {v: sums[v] for v in by if v in sums}
+            arrived.setdefault(operand, []).append(_fitted(builder, piece, operand, node))
+    return {v: sums.get(v) or _sum(builder, arrived[v], v) for v in by if v in arrived}
+
+
+def _sum(builder: Builder, pieces: Sequence[Value], of: Value) -> Value:
+    """The gradient of a value: the sum of its pieces, repeated to its shape. Nothing is repeated before it is added."""
+    whole = [p for p in pieces if not _is_repeated(p, of)]
+    small = [p for p in pieces if _is_repeated(p, of)]
+    parts = [reduce(builder.Add, group) for group in (whole, small) if group]
+    total = reduce(builder.Add, parts)
+    if not _is_repeated(total, of):
+        return total
+    shape = np.array(of.type.shape, np.int64) if of.type.is_static else builder.Shape(of)
+    return builder.Expand(total, shape)
+
+
+def _takes_row(node: Node, piece: Value) -> bool:
+    """The rule of a node need not be given this piece repeated: a vector along one axis that meets a function of one
+    tensor, which multiplies it by something of that tensor's shape."""
+    if len(node.inputs) != 1 or Trait.ELEMENTWISE not in get(node.op).traits:
+        return False
+    return len([d for d in piece.type.shape or () if d != 1]) <= 1
+
+
+def _is_repeated(piece: Value, of: Value) -> bool:
+    """The piece stands for a larger one of the shape of `of`, by axes of size 1 or none."""
+    target, given = of.type.shape or (), piece.type.shape or ()
+    lead = len(target) - len(given)
+    return lead > 0 or any(d == 1 and not same_dim(target[lead + i], 1) for i, d in enumerate(given))
 
 
 def _has_derivative(node: Node, value: Value) -> bool:
@@ -295,42 +327,30 @@ def _pieces(builder: Builder, node: Node, dys: Sequence[Value | None]) -> Sequen
 
 
 def _fitted(builder: Builder, piece: Value, operand: Value, node: Node) -> Value:
-    """A gradient summed, or repeated, to the shape of the operand that it belongs to."""
+    """What broadcasting an operand does to it, undone: the sum over the axes along which it was repeated.
+
+    A piece that is smaller than the operand, by axes of size 1 or none, stays so.
+    """
     target, given = operand.type.shape, piece.type.shape
     if target is None or given is None:
         raise UnsupportedError(f"the gradient of {node.op} needs the ranks of its operands", where=node.origin)
-    if target == given and "?" not in target:
-        return piece
-    return sum_to(builder, piece, operand, node.origin)
-
-
-def sum_to(builder: Builder, piece: Value, operand: Value, where: str = "") -> Value:
-    """What broadcasting an operand does to it, undone: the sum over the axes along which it was repeated.
-
-    Where it is the piece that is smaller, by axes of size 1 or none, it is repeated.
-    """
-    target, given = operand.type.shape or (), piece.type.shape or ()
     lead = len(given) - len(target)
     axes = list(range(lead))
-    repeats = lead < 0
     for i, d in enumerate(target):
         at = lead + i
-        if at < 0 or same_dim(given[at], d):
+        if at < 0 or same_dim(given[at], d) or given[at] == 1:
             continue
         if d == 1:
             axes.append(at)
-        elif given[at] == 1:
-            repeats = True
         elif isinstance(d, int) and isinstance(given[at], int):
-            raise ModelError(f"a gradient of shape {given} does not fit an operand of shape {target}", where=where)
+            raise ModelError(
+                f"a gradient of shape {given} does not fit an operand of shape {target}", where=node.origin
+            )
         # A dimension that is unknown here is one that the operand shares: rules give what fits.
     if axes:
         piece = builder.ReduceSum(piece, axes=tuple(axes), keepdims=True)
         if lead > 0:
             piece = builder.Squeeze(piece, axes=tuple(range(lead)))
-    if repeats:
-        shape = np.array(target, np.int64) if operand.type.is_static else builder.Shape(operand)
-        piece = builder.Expand(piece, shape)
     return piece
 
 

@@ -64,28 +64,36 @@ def turned(g, w, group):
 def by_kernel(g, x, dy, shape, strides, ends, dilations, group):
     """The gradient of weights of that shape[O, C / group, kernel...], for inputs x and the gradient of outputs dy.
 
-    What a tap of the kernel has seen is a strided part of the padded input: each has its product with dy.
+    It is a convolution, too: batch and channels change places, dy is its kernel, and strides and dilations change
+    places as well. Where the kernel has one element, it is a matrix product.
     """
-    n = x.shape[0]
+    n, c = x.shape[:2]
     o, per_group, *kernel = shape
     out = dy.shape[2:]
-    count = math.prod(out)
-    if 0 in shape or 0 in x.shape or not count:
+    if 0 in shape or 0 in x.shape or not math.prod(out):
         return g.Fill(g.ints(*shape), g.term(0.0, x))
-    if any(b or e for b, e in ends):
-        begins, finals = [0, 0, *(b for b, _ in ends)], [0, 0, *(e for _, e in ends)]
-        x = g.Pad(x, g.ints(*(v for pair in zip(begins, finals, strict=True) for v in pair)))
-    x = channels_first(g, x)
-    if not any(k > 1 for k in kernel) and not any(s > 1 for s in strides):
-        taps = [x]
-    else:
-        taps = [part for _, part in tap_parts(g, x, out, kernel, strides, dilations)]
-    # All windows of all images as the columns of one matrix, or of one for each group.
-    k, columns = len(taps), n * count
-    flat = [g.reshaped(part, group, per_group, 1, columns) for part in taps]
-    seen = g.reshaped(g.Concat(*flat, axis=2) if k > 1 else flat[0], group, per_group * k, columns)
-    rows = g.reshaped(channels_first(g, dy), group, o // group, columns)
-    return g.reshaped(g.MatMul(rows, seen, transpose_b=True), *shape)
+    attrs = {"strides": dilations, "dilations": strides, "pads": (*(b for b, _ in ends), *(e for _, e in ends))}
+    if set(kernel) | set(strides) == {1} and not any(b or e for b, e in ends):
+        columns = n * math.prod(out)
+        rows = g.reshaped(channels_first(g, dy), group, o // group, columns)
+        seen = g.reshaped(channels_first(g, x), group, per_group, columns)
+        return g.reshaped(g.MatMul(rows, seen, transpose_b=True), *shape)
+    if o == c == group:
+        # Depthwise: each image and channel by itself, then the sum over the images.
+        planes, taps = g.reshaped(x, 1, n * c, *x.shape[2:]), g.reshaped(dy, n * c, 1, *out)
+        each = within(g, g.Conv(planes, taps, group=n * c, **attrs), kernel)
+        return g.reshaped(g.total(g.reshaped(each, n, c, *kernel), [0]), *shape)
+    apart = g.Transpose(g.reshaped(x, n, group, per_group, *x.shape[2:]), perm=(2, 1, 0, *range(3, x.rank + 1)))
+    images = g.reshaped(apart, per_group, group * n, *x.shape[2:])
+    return channels_first(g, within(g, g.Conv(images, channels_first(g, dy), group=group, **attrs), kernel))
+
+
+def within(g, x, sizes):
+    """x[N, C, ...] cut off behind the first `sizes` elements of each further axis."""
+    if x.shape[2:] == tuple(sizes):
+        return x
+    axes = range(2, x.rank)
+    return g.Slice(x, g.ints(*(0 for _ in axes)), g.ints(*sizes), g.ints(*axes), g.ints(*(1 for _ in axes)))
 
 
 def channels_first(g, x):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from minnow.schema.ir import DType
 from minnow.schema.ops import pooling, window
-from minnow.schema.ops.gradient.convolution import tap_parts, transposed
+from minnow.schema.ops.gradient.convolution import transposed, within
 
 
 @pooling.MaxPool.gradient
@@ -25,20 +28,23 @@ def _(g, x, **attrs):
 
 
 def _first_of_equals(g, x, kernel):
-    """Where windows do not overlap: each of their elements is the largest one, or not."""
-    n, c, *out = g.dy.shape
-    half = len(kernel)
-    rest, pieces = g.dy, []
-    for _, part in tap_parts(g, x, out, kernel, kernel, (1,) * half):
-        taken = g.Equal(part, g.y)
-        pieces.append(g.reshaped(g.Where(taken, rest, 0.0), n, c, 1, *out))
-        rest = g.Where(taken, 0.0, rest)
-    # [N, C, kernel..., out...] as [N, C, out, kernel, out, kernel, ...].
-    both = g.reshaped(g.Concat(*pieces, axis=2), n, c, *kernel, *out)
-    perm = (0, 1, *(a for i in range(half) for a in (2 + half + i, 2 + i)))
-    within = [o * k for o, k in zip(out, kernel, strict=True)]
-    made = g.reshaped(g.Transpose(both, perm=perm), n, c, *within)
-    ends = [0, 0, 0, 0, *(v for d, w in zip(x.shape[2:], within, strict=True) for v in (0, d - w))]
+    """Where windows do not overlap: of the elements that are the largest, the one with the highest rank."""
+    out = g.dy.shape[2:]
+    sizes = [o * k for o, k in zip(out, kernel, strict=True)]
+    axes = tuple(range(2, x.rank))
+    seen = within(g, x, sizes)
+
+    def repeated(v):
+        attrs = {"axes": axes, "mode": "nearest", "coordinate_mode": "asymmetric", "nearest_mode": "floor"}
+        return g.Resize(v, None, None, g.ints(*sizes), **attrs)
+
+    ranks = np.arange(math.prod(kernel), 0, -1, np.float32).reshape(1, 1, *kernel)
+    rank = g.Expand(g.term(np.tile(ranks, (1, 1, *out))), g.shape_of(seen))
+    ranked = g.Cast(g.Equal(seen, repeated(g.y)), to=DType.F32) * rank
+    best = g.MaxPool(ranked, kernel=kernel, strides=kernel, pads=(0,) * (2 * len(kernel)), dilations=(1,) * len(kernel))
+    best = g.Max(best, 0.5)  # no rank, for windows of NaN
+    made = g.Where(g.Equal(ranked, repeated(best)), repeated(g.dy), 0.0)
+    ends = [0, 0, 0, 0, *(v for d, w in zip(x.shape[2:], sizes, strict=True) for v in (0, d - w))]
     return g.Pad(made, g.ints(*ends)) if any(ends) else made
 
 

@@ -34,15 +34,10 @@ def _rule(function):
     return rule
 
 
-def _full(g, v, x):
-    """v repeated to the shape of x."""
-    return g.Expand(v, g.shape_of(x))
-
-
 @reduce.ReduceSum.gradient
 @_rule
 def _(g, x, dy, y, over):
-    return _full(g, dy, x)
+    return dy
 
 
 @reduce.ReduceMean.gradient
@@ -50,10 +45,10 @@ def _(g, x, dy, y, over):
 def _(g, x, dy, y, over):
     dims = [x.dims[a] for a in over]
     if all(isinstance(d, int) for d in dims):
-        return _full(g, dy * (1 / max(math.prod(dims), 1)), x)
+        return dy * (1 / max(math.prod(dims), 1))
     # By way of the numbers of elements, which are known when the graph runs.
     count = g.Cast(g.Size(x), to=x.dtype) / g.Cast(g.Size(y), to=x.dtype)
-    return _full(g, dy / count, x)
+    return dy / count
 
 
 @reduce.ReduceMax.gradient
@@ -99,7 +94,7 @@ def _(g, x, dy, y, over):
 @reduce.ReduceLogSum.gradient
 @_rule
 def _(g, x, dy, y, over):
-    return _full(g, dy * g.Exp(-y), x)
+    return dy * g.Exp(-y)
 
 
 @reduce.ReduceLogSumExp.gradient

@@ -180,3 +180,23 @@ def test_a_branch_that_was_taken(taken: bool) -> None:
     xs = np.array([0.5, -2], np.float32)
     by_x = evaluate(gradient(graph, by=[0]), [xs, np.array(taken)])[1]
     np.testing.assert_allclose(by_x, 2 * xs if taken else np.exp(xs), rtol=1e-6)
+
+
+def test_what_is_added_to_others_is_not_repeated_first() -> None:
+    graph, b, (x,) = _params((2, 3, 4))
+    mean = b.ReduceMean(b.Square(x), axes=(0, 2))
+    graph.outputs = [b.ReduceSum(b.Mul(b.Square(x), mean), keepdims=False)]
+    made = gradient(graph)
+    assert [n.inputs[0].type.count for n in made if n.op == "Expand" and n.inputs[0]] == [1], "only that of the loss"
+    xs = np.arange(24, dtype=np.float32).reshape(2, 3, 4) / 10
+    # Each mean m of a channel stands in 8 terms: the sum is 8 m^2.
+    expected = 4 * xs * (xs**2).mean((0, 2), keepdims=True)
+    np.testing.assert_allclose(evaluate(made, [xs])[1], expected, rtol=1e-5)
+
+
+def test_a_sum_that_is_all_there_is_gets_repeated() -> None:
+    graph, b, (x, y) = _params((2, 3), (1, 3))
+    graph.outputs = [b.ReduceSum(b.Add(b.ReduceSum(x, axes=(0,)), y), keepdims=False)]
+    _, by_x, by_y = evaluate(gradient(graph), [np.zeros((2, 3), np.float32), np.zeros((1, 3), np.float32)])
+    np.testing.assert_array_equal(by_x, np.ones((2, 3), np.float32))
+    np.testing.assert_array_equal(by_y, np.ones((1, 3), np.float32))
