@@ -131,7 +131,8 @@ class DataLoader:
         made = []
         for i, column in enumerate(zip(*rows, strict=True)):
             arrays = [v._shown() if isinstance(v, Var) else to_array(v) for v in column]
-            if len({(a.shape, a.dtype) for a in arrays}) > 1:
+            shape, kind = arrays[0].shape, arrays[0].dtype
+            if not all(a.shape == shape and a.dtype == kind for a in arrays):
                 kinds = sorted({f"{a.dtype}{list(a.shape)}" for a in arrays})
                 raise UsageError(
                     f"{what} {i} of the examples {', '.join(map(str, places[:4]))}, ... differs: {' and '.join(kinds)}",

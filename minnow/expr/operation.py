@@ -59,14 +59,14 @@ class Operation:
         "serial",
     )
 
-    def __init__(self, op: Op, inputs: tuple[Var | None, ...], attrs: Mapping[str, Any], count: int) -> None:
+    def __init__(self, op: Op, inputs: tuple[Var | None, ...], bound: Bound, count: int) -> None:
         self.op = op
         self.inputs = inputs
-        self.attrs = attrs
+        self.attrs, attributes = bound
         self.count = count
         Clock.operations += 1
         self.serial = Clock.operations
-        self.key = (op.name, attributes_key(attrs), count)
+        self.key = (op.name, attributes, count)
         self.results: tuple[Array, ...] | None = None
         self.plan: Any = None
         self._valid_at = (-1, -1)
@@ -77,14 +77,14 @@ class Operation:
 
     def types(self) -> tuple[TensorType, ...]:
         """Types of the outputs, as far as they are known before a run. Raises ModelError if the inputs do not fit."""
-        if self._types[0] != Clock.structure:
-            for operation in ordered([self], lambda o: o._types[0] == Clock.structure):
-                operation._types = Clock.structure, operation._infer()
+        now = Clock.structure
+        if self._types[0] != now:
+            if all(v is None or v._operation is None or v._operation._types[0] == now for v in self.inputs):
+                self._types = now, _infer(self)
+            else:
+                for operation in ordered([self], lambda o: o._types[0] == now):
+                    operation._types = now, _infer(operation)
         return self._types[1]
-
-    def _infer(self) -> tuple[TensorType, ...]:
-        args = [None if v is None else argument(v) for v in self.inputs]
-        return infer(self.op, args, self.attrs, self.count)
 
     # ---- results
 
@@ -131,46 +131,50 @@ def attributes_key(attrs: Mapping[str, Any]) -> Any:
     return tuple((k, id(v) if isinstance(v, Graph) else v) for k, v in attrs.items())
 
 
-_inferred: dict[Any, tuple[TensorType, ...]] = {}
+_inferred: dict[Any, tuple[tuple[TensorType, ...], Any]] = {}
+"""The types of results, and what the `id`s in the key are of."""
 
 
-def infer(op: Op, args: Sequence[Arg | None], attrs: Mapping[str, Any], count: int) -> tuple[TensorType, ...]:
-    """The types of the results; those of ops without graphs are kept."""
-    if Trait.CONTROL_FLOW in op.traits:
-        return _inferred_now(op, args, attrs, count)
-    parts = tuple(
-        None if a is None else (a.type, None if a.value is None else (a.value.tobytes(), a.value.shape)) for a in args
-    )
-    key = (op.name, attributes_key(attrs), count, parts)
+def _infer(operation: Operation) -> tuple[TensorType, ...]:
+    """The types of the results, when those of the inputs are known; those of ops without graphs are kept."""
+    types: list[TensorType | None] = []
+    parts: list[Any] = []
+    for var in operation.inputs:
+        type, known = (None, None) if var is None else _known(var)
+        types.append(type)
+        parts.append(id(type) if known is None else (id(type), known.tobytes()))
+    key = (operation.key, *parts)
     found = _inferred.get(key)
-    if found is None:
+    if found is not None:
+        return found[0]
+    args = [None if v is None else Arg(*_known(v)) for v in operation.inputs]
+    try:
+        made = operation.op.infer_bound(args, operation.attrs, operation.count, operation.op.name)
+    except NUMPY_REFUSALS as error:  # of contents that no shape can be made of, such as NaN
+        raise UsageError(f"{operation.op.name} cannot be computed of these operands", why=str(error)) from error
+    if Trait.CONTROL_FLOW not in operation.op.traits:
         if len(_inferred) > 4096:
             _inferred.clear()
-        found = _inferred[key] = _inferred_now(op, args, attrs, count)
-    return found
+        _inferred[key] = made, types
+    return made
 
 
-def _inferred_now(op: Op, args: Sequence[Arg | None], attrs: Mapping[str, Any], count: int) -> tuple[TensorType, ...]:
-    try:
-        return op.infer_bound(args, attrs, count, op.name)
-    except NUMPY_REFUSALS as error:  # of contents that no shape can be made of, such as NaN
-        raise UsageError(f"{op.name} cannot be computed of these operands", why=str(error)) from error
-
-
-def argument(var: Var) -> Arg:
+def _known(var: Var) -> tuple[TensorType, Array | None]:
     """What type inference may know of a Var: the contents of small constants, too."""
     array = var._constant()
-    known = array if array is not None and array.size <= SMALL else None
-    return Arg(var._type(), known)
+    return var._type(), array if array is not None and array.size <= SMALL else None
 
 
-_bound: dict[Any, dict[str, Any]] = {}
+Bound = tuple[dict[str, Any], Any]
+"""All attributes of an op, and what is equal for equal attributes."""
+
+_bound: dict[Any, Bound] = {}
 
 
-def bind(op: Op, n: int, attrs: Mapping[str, Any]) -> dict[str, Any]:
+def bind(op: Op, n: int, attrs: Mapping[str, Any]) -> Bound:
     """`Op.bind`, keeping what it has checked before."""
     try:
-        key = (op.name, n, tuple(attrs.items()), tuple(map(type, attrs.values())))
+        key = (op.name, n, *attrs.items(), *map(type, attrs.values())) if attrs else (op.name, n)
         found = _bound.get(key)
     except TypeError:  # something that cannot be hashed
         return _checked(op, n, attrs)
@@ -181,8 +185,9 @@ def bind(op: Op, n: int, attrs: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _checked(op: Op, n: int, attrs: Mapping[str, Any]) -> dict[str, Any]:
-    return op.bind(n, attrs, op.name)
+def _checked(op: Op, n: int, attrs: Mapping[str, Any]) -> Bound:
+    bound = op.bind(n, attrs, op.name)
+    return bound, attributes_key(bound)
 
 
 def operands(op: Op, values: Sequence[Any]) -> list[Var | None]:
@@ -193,6 +198,8 @@ def operands(op: Op, values: Sequence[Any]) -> list[Var | None]:
     """
     from minnow.expr.var import Var
 
+    if all(v is None or (isinstance(v, Var) and v._dtype() is _F32) for v in values):
+        return list(values)
     like = next((v._dtype() for v in values if isinstance(v, Var)), None)
     made: list[Var | None] = []
     for i, value in enumerate(values):

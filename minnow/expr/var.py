@@ -21,6 +21,20 @@ _I32 = np.dtype(np.int32)
 CONST, PLACEHOLDER, TRAINABLE = "Const", "Input", "Trainable"
 
 
+_types: dict[Any, TensorType] = {}
+
+
+def type_of(array: Array) -> TensorType:
+    """The type of an array; it is the same object as long as arrays are not of very many types."""
+    key = array.dtype.num, array.shape
+    found = _types.get(key)
+    if found is None:
+        if len(_types) > 4096:
+            _types.clear()
+        found = _types[key] = TensorType(DType.of(array.dtype), array.shape)
+    return found
+
+
 @named("expr", like="numpy.ndarray")
 class Var(Operators, Methods):
     """A tensor: a constant, a placeholder, a trainable, or the result of an operation.
@@ -117,7 +131,7 @@ class Var(Operators, Methods):
         if self._operation is not None:
             return self._operation.types()[self._index]
         if self._array is not None:
-            return TensorType(DType.of(self._array.dtype), self._array.shape)
+            return type_of(self._array)
         assert self._declared is not None
         return self._declared
 
@@ -433,7 +447,7 @@ class Var(Operators, Methods):
         if any(self in _ancestors(v) or v is self for v in new):
             raise UsageError("a Var cannot be computed of itself")
         old = self._operation
-        self._operation = Operation(old.op, tuple(new), old.attrs, old.count)
+        self._operation = Operation(old.op, tuple(new), (old.attrs, old.key[1]), old.count)
         Clock.structure += 1
         self._operation.types()
 

@@ -38,6 +38,8 @@ class DType(str, Enum):
     I2 = "i2"
     U2 = "u2"
 
+    __hash__ = str.__hash__  # that of Enum takes much longer
+
     @property
     def numpy(self) -> np.dtype[np.generic]:
         """The numpy dtype; bfloat16 and the storage types come from `ml_dtypes`."""
