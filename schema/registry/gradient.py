@@ -268,7 +268,7 @@ def _sum(builder: Builder, pieces: Sequence[Value], of: Value) -> Value:
     whole = [p for p in pieces if not _is_repeated(p, of)]
     small = [p for p in pieces if _is_repeated(p, of)]
     parts = [reduce(builder.Add, group) for group in (whole, small) if group]
-    total = reduce(builder.Add, parts)
+    total: Value = reduce(builder.Add, parts)
     if not _is_repeated(total, of):
         return total
     shape = np.array(of.type.shape, np.int64) if of.type.is_static else builder.Shape(of)

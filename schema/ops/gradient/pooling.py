@@ -38,7 +38,7 @@ def _first_of_equals(g, x, kernel):
         attrs = {"axes": axes, "mode": "nearest", "coordinate_mode": "asymmetric", "nearest_mode": "floor"}
         return g.Resize(v, None, None, g.ints(*sizes), **attrs)
 
-    ranks = np.arange(math.prod(kernel), 0, -1, np.float32).reshape(1, 1, *kernel)
+    ranks = np.arange(math.prod(kernel), 0, -1, dtype=np.float32).reshape(1, 1, *kernel)
     rank = g.Expand(g.term(np.tile(ranks, (1, 1, *out))), g.shape_of(seen))
     ranked = g.Cast(g.Equal(seen, repeated(g.y)), to=DType.F32) * rank
     best = g.MaxPool(ranked, kernel=kernel, strides=kernel, pads=(0,) * (2 * len(kernel)), dilations=(1,) * len(kernel))
