@@ -36,6 +36,7 @@ _DAMAGED = "the file is damaged, or holds what"
 _FORBIDDEN = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "socket.",
               "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.chown",
               "os.truncate", "os.kill", "pickle.find_class", "shutil.", "urllib.")  # fmt: skip
+_CODE = ("<unknown>", "<template>")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -118,8 +119,8 @@ class Watch:
         place = os.path.abspath(path)
         writes = isinstance(flags, int) and bool(flags & _WRITING)
         writes = writes or (isinstance(mode, str) and bool(set(mode) & set("wax+")))
-        # What `subprocess.DEVNULL` opens, for writing too; and "<unknown>", of which Python would show the wrong line.
-        harmless = place == os.devnull or (not writes and os.path.basename(place) == "<unknown>")
+        # What `subprocess.DEVNULL` opens, for writing too; and names of code, whose lines Python looks for.
+        harmless = place == os.devnull or (not writes and os.path.basename(place) in _CODE)
         if harmless or place.startswith(self.folder) or (not writes and place.startswith(self.readable)):
             return
         if place.endswith(".pyc") or "__pycache__" in place:
