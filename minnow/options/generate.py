@@ -181,6 +181,8 @@ class ServerOptions(Options):
     max_body: int = option(4 << 20, "The largest body of a request, in bytes.", least=1, metavar="BYTES")
     max_answer: int | None = option(None, "The most tokens of an answer, whatever a request asks for.", least=1)
     max_choices: int = option(16, "The most answers to one request (`n`).", least=1)
+    max_images: int = option(8, "The most images of one request, if the model sees.", least=0)
+    max_pixels: int = option(1 << 24, "The most pixels of an image.", least=1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

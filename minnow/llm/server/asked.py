@@ -11,6 +11,7 @@ from minnow.llm.llm import LLM
 from minnow.llm.server.field import Body
 from minnow.llm.server.refusal import RequestError, invalid
 from minnow.options.generate import AnswerOptions, ServerOptions
+from minnow.schema.errors import FormatError, UsageError
 
 _STOPS, _TOP, _PROMPTS = 16, 20, 64
 _PLAIN_TOKENS = 16  # of /v1/completions, where a request does not say it
@@ -67,7 +68,7 @@ def asked(body: Body, llm: LLM, options: ServerOptions, chat: bool) -> Asked:
         if body.get(name):
             raise invalid(f"'{name}' is not supported", name, "unsupported")
     if chat:
-        _chat(body, llm, out)
+        _chat(body, llm, options, out)
     else:
         _plain(body, llm, out)
     return out
@@ -96,7 +97,7 @@ def _is_token(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _chat(body: Body, llm: LLM, out: Asked) -> None:
+def _chat(body: Body, llm: LLM, options: ServerOptions, out: Asked) -> None:
     """The fields of `/v1/chat/completions`."""
     if body.flag("logprobs"):
         out.options["logprobs"] = body.whole("top_logprobs", 0, _TOP, 0)
@@ -114,10 +115,41 @@ def _chat(body: Body, llm: LLM, out: Asked) -> None:
     if own := [name for name in variables if name in ("messages", "tools", "prompt", "raw", "self")]:
         raise invalid(f"'chat_template_kwargs' has {own[0]!r}", "chat_template_kwargs")
     variables |= {"tools": tools} if tools else {}
-    out.prompts = [llm.prompt_tokens(_messages(body), **variables)]
+    out.prompts = [llm.prompt_tokens(_messages(body, _Images(llm, options)), **variables)]
 
 
-def _messages(body: Body) -> list[dict[str, Any]]:
+class _Images:
+    """Reads the images of a request, each as soon as it is found, so that no more than one is there in full size."""
+
+    def __init__(self, llm: LLM, options: ServerOptions) -> None:
+        self._prompts, self._options, self._count = llm.images, options, 0
+
+    @property
+    def kinds(self) -> str:
+        """What the model reads."""
+        return "text" if self._prompts is None else "text and images"
+
+    def part(self, part: Mapping[str, Any], where: str) -> dict[str, Any]:
+        """A part of a message with the image that a part of a request asks for."""
+        if self._prompts is None:
+            raise invalid(f"'{where}' has a part of type 'image_url'; the model reads text only", where, "unsupported")
+        given = part.get("image_url")
+        url = given.get("url") if isinstance(given, Mapping) else given
+        if not isinstance(url, str):
+            raise invalid(f"'{where}' has an image_url without a url", where)
+        self._count += 1
+        most = self._options.max_images
+        if self._count > most:
+            raise invalid(f"'messages' have more than {most} images", where, "too_many_images")
+        try:
+            image = self._prompts.prepared(url, local=False, most_pixels=self._options.max_pixels)
+        except (FormatError, UsageError) as e:
+            text = "; ".join(filter(None, (e.message, e.why, e.hint)))
+            raise invalid(f"'{where}': {text}", where, "invalid_image") from None
+        return {"type": "image", "image": image}
+
+
+def _messages(body: Body, images: _Images) -> list[dict[str, Any]]:
     """The messages in the form that templates know: text as text, arguments of calls as objects."""
     given = body.get("messages")
     if not isinstance(given, list) or not given:
@@ -129,7 +161,7 @@ def _messages(body: Body) -> list[dict[str, Any]]:
             raise invalid(f"'{where}' is no object with a role", where)
         role = "system" if message["role"] == "developer" else message["role"]
         calls = message.get("tool_calls")
-        content = _content(message.get("content"), f"{where}.content", missing=bool(calls))
+        content = _content(message.get("content"), images, f"{where}.content", missing=bool(calls))
         made = {**{k: message[k] for k in ("name", "tool_call_id") if k in message}, "role": role, "content": content}
         if calls:
             made["tool_calls"] = _past_calls(calls, f"{where}.tool_calls")
@@ -137,21 +169,25 @@ def _messages(body: Body) -> list[dict[str, Any]]:
     return out
 
 
-def _content(value: Any, where: str, missing: bool) -> str:
+def _content(value: Any, images: _Images, where: str, missing: bool) -> str | list[dict[str, Any]]:
+    """Text, or parts if there are images."""
     if value is None and missing:
         return ""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
         raise invalid(f"'{where}' is neither text nor a list of parts", where)
-    texts = []
+    parts: list[dict[str, Any]] = []
     for part in value:
         kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "image_url":
+            parts.append(images.part(part, where))
+            continue
         if kind not in ("text", "refusal") or not isinstance(part.get(kind), str):
             what = f"a part of type {kind!r}" if isinstance(kind, str) else "something else than parts"
-            raise invalid(f"'{where}' has {what}; the model reads text only", where, "unsupported")
-        texts.append(part[kind])
-    return "".join(texts)
+            raise invalid(f"'{where}' has {what}; the model reads {images.kinds} only", where, "unsupported")
+        parts.append({"type": "text", "text": part[kind]})
+    return parts if any(p["type"] == "image" for p in parts) else "".join(p["text"] for p in parts)
 
 
 def _past_calls(value: Any, where: str) -> list[dict[str, Any]]:
