@@ -11,6 +11,7 @@ from minnow.schema.errors import FormatError, ModelError
 from minnow.schema.ir import Blob, DType, Model
 
 _MOST = 1 << 31
+_LARGEST = 1e30
 
 
 class Settings:
@@ -37,7 +38,9 @@ class Settings:
             raise self._wrong(name, value, f"a whole number from {least} to {most}")
         return value
 
-    def real(self, *names: str, default: float | None = None, least: float = -1e30, most: float = 1e30) -> float:
+    def real(
+        self, *names: str, default: float | None = None, least: float = -_LARGEST, most: float = _LARGEST
+    ) -> float:
         """A number. Raises ModelError if it is none, or out of range."""
         name, value = self._find(names, default)
         if type(value) not in (int, float) or not least <= value <= most:
@@ -59,9 +62,10 @@ class Settings:
     def numbers(self, name: str, count: int) -> list[float]:
         """A list of so many numbers."""
         value = self.table.get(name)
-        if not isinstance(value, list) or len(value) != count or any(type(v) not in (int, float) for v in value):
+        found = value if isinstance(value, list) and len(value) == count else [None]
+        if not all(type(v) in (int, float) and -_LARGEST <= v <= _LARGEST for v in found):
             raise self._wrong(name, value, f"a list of {count} numbers")
-        return [float(v) for v in value]
+        return [float(v) for v in found]
 
     def texts(self, name: str, count: int) -> list[str] | None:
         """A list of so many texts; None where there is none."""

@@ -21,6 +21,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {"CLIP": _CLIP, "Siglip": _SIGLIP, "Llava"
 _BICUBIC, _FILTERS = 3, 6
 _MOST_PIXELS = 1 << 14
 _COLORS = 3
+_SMALLEST = 1e-30
 
 
 def preprocessing(folder: Path, tower: Settings) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def _coloring(own: Settings) -> dict[str, Any]:
         made["scale"] = own.real("rescale_factor", default=1 / 255)
     if own.flag("do_normalize", default=True):
         made["mean"], made["std"] = own.numbers("image_mean", _COLORS), own.numbers("image_std", _COLORS)
-        if not all(made["std"]):
+        if any(abs(std) <= _SMALLEST for std in made["std"]):
             raise ModelError("the hyperparameter 'image_std' has a zero", where=own.where)
     return made
 

@@ -134,7 +134,7 @@ def _write(
     from minnow.schema.mnn import save
     from minnow.schema.mnn.side_file import SUFFIX, side_path
 
-    described = _description_of(checkpoint, model, eyes)
+    described = description_of(checkpoint, model, eyes)
     if options.compression is not None:
         with step("quantize"):
             model = _compressed(model, options.compression)
@@ -179,7 +179,7 @@ def _compressed(model: Model, compression: Compression, for_mnn: bool = False) -
     return compressor.apply()[0]
 
 
-def _description_of(checkpoint: Checkpoint, model: Model, eyes: Model | None) -> Description:
+def description_of(checkpoint: Checkpoint, model: Model, eyes: Model | None) -> Description:
     """What `llm.json` says of a model."""
     from minnow.converter.llm.build import sizes_of
     from minnow.converter.llm.llava import image_token

@@ -98,17 +98,19 @@ def damaged_gguf(data: bytes, _: bytes, dice: random.Random) -> bytes:
     return bytes(copy[: len(data)])
 
 
-def model_folders() -> list[bytes]:
-    """The same model as Hugging Face has it."""
-    from torch_damage import archive_of
-
+def _safetensors(shapes: dict[str, tuple[int, ...]]) -> bytes:
+    """A file of random numbers."""
     rng, table, data = np.random.default_rng(5), {}, b""
-    for name, shape in _tensors().items():
+    for name, shape in shapes.items():
         numbers = rng.standard_normal(shape).astype(np.float16).tobytes()
         table[name] = {"dtype": "F16", "shape": list(shape), "data_offsets": [len(data), len(data) + len(numbers)]}
         data += numbers
     head = json.dumps(table).encode()
-    config: dict[str, Any] = {
+    return struct.pack("<Q", len(head)) + head + data
+
+
+def _config() -> dict[str, Any]:
+    return {
         "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": _HIDDEN, "num_hidden_layers": 1,
         "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": _SIZE, "vocab_size": _VOCABULARY,
         "rms_norm_eps": 1e-5, "max_position_embeddings": 64, "hidden_act": "silu", "tie_word_embeddings": True,
@@ -116,9 +118,16 @@ def model_folders() -> list[bytes]:
         "rope_scaling": {"rope_type": "llama3", "factor": 2.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                          "original_max_position_embeddings": 32},
     }  # fmt: skip
+
+
+def model_folders() -> list[bytes]:
+    """The same model as Hugging Face has it."""
+    from torch_damage import archive_of
+
+    config = _config()
     yarn = config | {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}}
     files = {
-        _WEIGHTS: struct.pack("<Q", len(head)) + head + data,
+        _WEIGHTS: _safetensors(_tensors()),
         _TOKENIZER: json.dumps({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}).encode(),
     }
     return [archive_of({_CONFIG: json.dumps(c).encode(), **files}) for c in (config, yarn)]
@@ -129,3 +138,81 @@ def damaged_model_folder(files: Files, _: Files, dice: random.Random) -> None:
     name = dice.choice((_CONFIG, _CONFIG, _WEIGHTS, _WEIGHTS, _TOKENIZER))
     change = damaged_tensors if name == _WEIGHTS else damaged_document
     files[name] = change(files.get(name, b""), dice)
+
+
+_PIXELS, _PATCH, _EYES, _ROWS = 8, 4, 16, 4
+_TOWER = "vision_tower.vision_model."
+
+
+def _eyes() -> dict[str, tuple[int, ...]]:
+    """Tensors of CLIP's encoder of images with one layer, and of the two layers behind it."""
+    square, row = (_EYES, _EYES), (_EYES,)
+    found: dict[str, tuple[int, ...]] = {
+        f"{_TOWER}embeddings.class_embedding": row,
+        f"{_TOWER}embeddings.patch_embedding.weight": (_EYES, 3, _PATCH, _PATCH),
+        f"{_TOWER}embeddings.position_embedding.weight": (_ROWS + 1, _EYES),
+    }
+    for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+        found |= {f"{_TOWER}encoder.layers.0.self_attn.{name}.weight": square}
+        found |= {f"{_TOWER}encoder.layers.0.self_attn.{name}.bias": row}
+    norms = ("pre_layrnorm", "post_layernorm", "encoder.layers.0.layer_norm1", "encoder.layers.0.layer_norm2")
+    found |= {f"{_TOWER}{name}.{part}": row for name in norms for part in ("weight", "bias")}
+    products = {
+        f"{_TOWER}encoder.layers.0.mlp.fc1": (24, _EYES), f"{_TOWER}encoder.layers.0.mlp.fc2": (_EYES, 24),
+        "multi_modal_projector.linear_1": (_HIDDEN, _EYES), "multi_modal_projector.linear_2": (_HIDDEN, _HIDDEN),
+    }  # fmt: skip
+    for name, (outputs, inputs) in products.items():
+        found |= {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+    return found
+
+
+_PREPROCESSOR = "preprocessor_config.json"
+
+
+def seeing_folders() -> list[bytes]:
+    """The same model with an encoder of images, in LLaVA's way."""
+    from torch_damage import archive_of
+
+    vision = {
+        "model_type": "clip_vision_model", "hidden_size": _EYES, "intermediate_size": 24, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "image_size": _PIXELS, "patch_size": _PATCH, "hidden_act": "quick_gelu",
+    }  # fmt: skip
+    config = {
+        "model_type": "llava", "text_config": _config(), "vision_config": vision, "image_token_index": _VOCABULARY - 1,
+        "vision_feature_layer": -1, "vision_feature_select_strategy": "default", "projector_hidden_act": "gelu",
+        "tie_word_embeddings": True, "multimodal_projector_bias": True,
+    }  # fmt: skip
+    processor = {
+        "image_processor_type": "CLIPImageProcessor", "do_resize": True, "size": {"shortest_edge": _PIXELS},
+        "do_center_crop": True, "crop_size": {"height": _PIXELS, "width": _PIXELS}, "resample": 3,
+        "image_mean": [0.5, 0.5, 0.5], "image_std": [0.25, 0.25, 0.25], "rescale_factor": 0.00392156862745098,
+    }  # fmt: skip
+    language = {f"language_model.{name}": shape for name, shape in _tensors().items()}
+    files = {
+        _CONFIG: json.dumps(config).encode(),
+        _PREPROCESSOR: json.dumps(processor).encode(),
+        _WEIGHTS: _safetensors({**language, **_eyes()}),
+    }
+    return [archive_of(files)]
+
+
+def damaged_seeing_folder(files: Files, _: Files, dice: random.Random) -> None:
+    """Hyperparameters, how images are made ready, or the table of tensors are others."""
+    name = dice.choice((_CONFIG, _CONFIG, _WEIGHTS, _PREPROCESSOR))
+    change = damaged_tensors if name == _WEIGHTS else damaged_document
+    files[name] = change(files.get(name, b""), dice)
+
+
+def pictures() -> list[bytes]:
+    """Images in the forms that prompts may have."""
+    import io
+
+    import PIL.Image
+
+    image = PIL.Image.fromarray(np.random.default_rng(6).integers(0, 256, (9, 14, 3)).astype(np.uint8))
+    found = []
+    for form, mode in (("PNG", "RGB"), ("PNG", "P"), ("PNG", "LA"), ("JPEG", "RGB"), ("BMP", "RGB"), ("WEBP", "RGB")):
+        file = io.BytesIO()
+        image.convert(mode).save(file, form)
+        found.append(file.getvalue())
+    return found

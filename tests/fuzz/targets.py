@@ -17,7 +17,7 @@ from fuzz.tables import damaged_bytes, damaged_mnn, damaged_tflite
 
 import minnow
 from minnow.converter.formats import formats
-from minnow.schema.errors import FormatError, UnsupportedError
+from minnow.schema.errors import FormatError, UnsupportedError, UsageError
 
 Change = Callable[[bytes, random.Random], bytes]
 _CONVERTED = 16
@@ -179,6 +179,40 @@ def _read_checkpoint_folder(path: Path, _: random.Random) -> object:
     return _read_checkpoint(unpacked(path), _)
 
 
+def _read_seeing_folder(path: Path, _: random.Random) -> object:
+    """Both graphs of a model that sees, and how it wants its images; of some, the whole folder that is made of them."""
+    from minnow.converter.file.door import guarded
+    from minnow.converter.llm.build import build
+    from minnow.converter.llm.checkpoint import open_checkpoint
+    from minnow.converter.llm.llava import image_graph
+    from minnow.llm.conversion import description_of
+
+    folder = unpacked(path)
+    with guarded(folder):
+        checkpoint = open_checkpoint(folder)
+        model = build(checkpoint)
+        eyes = None if checkpoint.sight is None else image_graph(checkpoint)
+        found = description_of(checkpoint, model, eyes)
+    if zlib.crc32(path.read_bytes()) % _CONVERTED == 0:
+        minnow.convert(folder, framework="llm", output=path.with_name("out"), verify=False)
+    return found
+
+
+_IMAGES = {"token": 1, "rows": 4, "size": 8, "shortest": 8, "crop": [8, 8], "square": True}
+
+
+def _read_picture(path: Path, _: random.Random) -> object:
+    """The numbers that a model that sees reads."""
+    from minnow.llm.image.description import ImageDescription
+    from minnow.llm.image.preprocessing import prepared
+    from minnow.llm.image.source import read_image
+
+    try:
+        return prepared(read_image(path, most_pixels=1 << 16), ImageDescription.of(_IMAGES))
+    except UsageError as e:
+        raise FormatError(e.message) from e
+
+
 def _read_pipeline(path: Path, _: random.Random) -> object:
     """The graphs of a diffusion pipeline; of some, the whole folder that is made of them."""
     from minnow.converter.diffusion.pipeline import graphs, open_pipeline
@@ -216,6 +250,9 @@ TARGETS = {
         Target("gguf", "m.gguf", _read_checkpoint, checkpoints.damaged_gguf, checkpoints.gguf_files),
         Target("checkpoint", "m.zip", _read_checkpoint_folder, of_folder(checkpoints.damaged_model_folder),
                checkpoints.model_folders),
+        Target("seeing", "m.zip", _read_seeing_folder, of_folder(checkpoints.damaged_seeing_folder),
+               checkpoints.seeing_folders),
+        Target("picture", "m.png", _read_picture, lambda d, _, dice: damaged_bytes(d, dice), checkpoints.pictures),
         Target("mnn_llm", "m.zip", _read_checkpoint_folder, of_folder(language.damaged_mnn_folder),
                language.mnn_folders),
         Target("tokenizer", "tokenizer.json", language.read_tokenizer, language.damaged_tokenizer,

@@ -64,7 +64,7 @@ def _fits(name: str, value: Any) -> bool:
         return isinstance(value, bool)
     if name in ("mean", "std"):
         return isinstance(value, list) and len(value) == _COLORS and all(map(_is_number, value)) and (
-            name == "mean" or all(value)
+            name == "mean" or all(abs(std) > 1e-30 for std in value)
         )  # fmt: skip
     if name == "scale":
         return _is_number(value)
