@@ -269,10 +269,10 @@ def _sum(builder: Builder, pieces: Sequence[Value], of: Value) -> Value:
     small = [p for p in pieces if _is_repeated(p, of)]
     parts = [reduce(builder.Add, group) for group in (whole, small) if group]
     total: Value = reduce(builder.Add, parts)
-    if not _is_repeated(total, of):
-        return total
-    shape = np.array(of.type.shape, np.int64) if of.type.is_static else builder.Shape(of)
-    return builder.Expand(total, shape)
+    if _is_repeated(total, of):
+        shape = np.array(of.type.shape, np.int64) if of.type.is_static else builder.Shape(of)
+        total = builder.Expand(total, shape)
+    return total
 
 
 def _takes_row(node: Node, piece: Value) -> bool:
