@@ -62,7 +62,7 @@ class Settings:
     def numbers(self, name: str, count: int) -> list[float]:
         """A list of so many numbers."""
         value = self.table.get(name)
-        found = value if isinstance(value, list) and len(value) == count else [None]
+        found: list[Any] = value if isinstance(value, list) and len(value) == count else [None]
         if not all(type(v) in (int, float) and -_LARGEST <= v <= _LARGEST for v in found):
             raise self._wrong(name, value, f"a list of {count} numbers")
         return [float(v) for v in found]
