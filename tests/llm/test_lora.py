@@ -125,6 +125,23 @@ def test_scales(tmp_path: Path) -> None:
     _check(model, tmp_path / "model", adapter, scale=0.5)
 
 
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("family", ["llama", "qwen2", "phi3", "gpt2"])
+@pytest.mark.parametrize("settings", [{}, {"use_rslora": True}], ids=["plain", "rslora"])
+def test_adapters_that_peft_has_written(family: str, settings: dict[str, Any], tmp_path: Path) -> None:
+    """Its own file, and its own logits, which it computes beside the layers, without a sum of matrices."""
+    import peft
+
+    model = decoder(family)
+    _converted(saved(model, tmp_path / "checkpoint"), tmp_path / "model")
+    own = "c_proj" if family == "gpt2" else "o_proj"
+    settings = {**settings, "rank_pattern": {own: 2}, "alpha_pattern": {own: 5}}
+    config = peft.LoraConfig(r=4, lora_alpha=6, target_modules="all-linear", init_lora_weights=False, **settings)
+    adapted = peft.get_peft_model(model, config).eval()
+    adapted.save_pretrained(tmp_path / "adapter")
+    _check(adapted, tmp_path / "model", tmp_path / "adapter")
+
+
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> tuple[torch.nn.Module, Path]:
     model = decoder("llama")
