@@ -9,7 +9,7 @@ from typing import Any
 from minnow.converter.llm.checkpoint import Checkpoint, Settings, Sight
 from minnow.converter.llm.preprocessing import preprocessing
 from minnow.converter.llm.step import Step
-from minnow.converter.llm.vision import seen
+from minnow.converter.llm.vision import kind_of, seen
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import Blob, Model
 
@@ -56,6 +56,8 @@ def parts(
     text, tower = (
         _section(own, name, default) for name, default in (("text", "llama"), ("vision", "clip_vision_model"))
     )
+    eyes = Settings(tower, f"{where}, 'vision_config'")
+    kind_of(eyes)
     if config.get("tie_word_embeddings") is True:
         text["tie_word_embeddings"] = True
     sorted_tensors: dict[str, dict[str, Blob]] = {"": {}, _TOWER: {}}
@@ -63,9 +65,9 @@ def parts(
         part, short = _place(name)
         sorted_tensors[part][short] = blob
     sight = Sight(
-        Checkpoint(path, Settings(tower, f"{where}, 'vision_config'"), sorted_tensors[_TOWER]),
+        Checkpoint(path, eyes, sorted_tensors[_TOWER]),
         own,
-        preprocessing(path, Settings(tower, where)),
+        preprocessing(path, eyes),
     )
     return Settings(text, f"{where}, 'text_config'"), sorted_tensors[""], sight
 

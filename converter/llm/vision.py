@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from minnow.converter.llm.architecture.clip import layer
-from minnow.converter.llm.checkpoint import Checkpoint
+from minnow.converter.llm.checkpoint import Checkpoint, Settings
 from minnow.converter.llm.step import Step
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import Model, Value
@@ -19,7 +19,7 @@ _BEHIND_FIRST = (np.array([1]), np.array([np.iinfo(np.int32).max]), np.array([1]
 
 
 @dataclass(frozen=True)
-class _Kind:
+class Kind:
     """What encoders differ in.
 
     Attributes:
@@ -33,9 +33,21 @@ class _Kind:
 
 
 _KINDS = {
-    "clip_vision_model": _Kind(True, "quick_gelu", 1e-5),
-    "siglip_vision_model": _Kind(False, "gelu_pytorch_tanh", 1e-6),
+    "clip_vision_model": Kind(True, "quick_gelu", 1e-5),
+    "siglip_vision_model": Kind(False, "gelu_pytorch_tanh", 1e-6),
 }
+
+
+def kind_of(settings: Settings) -> Kind:
+    """What an encoder is, by its settings. Raises UnsupportedError if it is of another kind."""
+    name = settings.text("model_type")
+    if name not in _KINDS:
+        raise UnsupportedError(
+            f"encoders of images of the kind '{name[:60]}' are not supported",
+            where=settings.where,
+            hint=f"supported are {', '.join(_KINDS)}",
+        )
+    return _KINDS[name]
 
 
 def encoder(checkpoint: Checkpoint, layers: Sequence[int] = (-1,), every_row: bool = True) -> Model:
@@ -59,13 +71,7 @@ def seen(s: Step, layers: Sequence[int], every_row: bool) -> Value:
     Raises:
         UnsupportedError: it is of another kind. ModelError: tensors and settings do not fit, or there is no such layer.
     """
-    kind = _KINDS.get(s.checkpoint.model_type)
-    if kind is None:
-        raise UnsupportedError(
-            f"encoders of images of the kind '{s.checkpoint.model_type[:60]}' are not supported",
-            where=s.settings.where,
-            hint=f"supported are {', '.join(_KINDS)}",
-        )
+    kind = kind_of(s.settings)
     wanted = [n + s.layers + 1 if n < 0 else n for n in layers]
     if not wanted or not all(0 <= n <= s.layers for n in wanted):
         raise ModelError(f"the encoder of images has {s.layers} layers, not {list(layers)}", where=s.settings.where)
@@ -82,7 +88,7 @@ def seen(s: Step, layers: Sequence[int], every_row: bool) -> Value:
     return made
 
 
-def _embedded(s: Step, kind: _Kind, p: str, epsilon: float) -> Value:
+def _embedded(s: Step, kind: Kind, p: str, epsilon: float) -> Value:
     """The patches of images as rows, with their places."""
     whole, patch = (s.settings.integer(f"{n}_size", most=_MOST_PIXELS) for n in ("image", "patch"))
     channels = s.settings.integer("num_channels", default=3, most=_MOST_CHANNELS)
