@@ -258,7 +258,7 @@ def batch_norm(channels: int, dims: int = 4, momentum: float = 0.99, epsilon: fl
     Raises:
         UsageError: an argument has a wrong type or value.
     """
-    if dims not in (2, 4) or isinstance(dims, bool):
+    if isinstance(dims, bool) or not isinstance(dims, (int, np.integer)) or dims not in (2, 4):
         raise UsageError(f"dims is {dims!r}, not 2 or 4")
     return BatchNormalization(
         integer(channels, "channels", 1),

@@ -7,6 +7,7 @@ from typing import Any
 
 from minnow.expr.argument import integer
 from minnow.expr.names import named
+from minnow.optim.optimizer import Optimizer
 from minnow.schema.errors import UsageError
 
 
@@ -18,6 +19,8 @@ class Schedule:
     """
 
     def __init__(self, optimizer: Any) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise UsageError(f"a schedule is of an optimizer, not of {type(optimizer).__name__}", hint="optim.SGD(net)")
         self._optimizer = optimizer
         self._first = float(optimizer.learning_rate)
         self.count = 0
