@@ -78,7 +78,7 @@ def convert_folder(source: Path, options: ConvertOptions) -> Report:
             if options.compression is not None:
                 with step("quantize"):
                     model = _compressed(model, options.compression, for_mnn=True)
-            written, after = MnnFolder(mnn, model).write(folder, step, options.biz_code)
+            written, after = MnnFolder(mnn, model).write(folder, step, options)
         else:
             written, model, after = _write(checkpoint, model, eyes, folder, options, step)
     report = Report(

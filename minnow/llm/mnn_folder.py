@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from minnow.output import replaced, writing
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from minnow.convert import Clock
     from minnow.converter.llm.mnn.step import MnnStep
     from minnow.optimizer.effect import Effect
+    from minnow.options.convert import ConvertOptions
     from minnow.schema.ir import Graph, Model
 
 
@@ -32,18 +34,22 @@ class MnnFolder:
     step: MnnStep
     model: Model
 
-    def write(self, folder: Path, step: Clock, biz_code: str) -> tuple[int, Effect]:
+    def write(self, folder: Path, step: Clock, options: ConvertOptions) -> tuple[int, Effect]:
         """Writes all files or none; the bytes, and what the graph costs.
 
+        Args:
+            options: those of the conversion; with `verify` the folder is read again and compared with the checkpoint.
+
         Raises:
+            VerifyError: what is read again gives other results than the checkpoint.
             UnsupportedError: MNN's runtime has no form for an op, or for the tokenizer.
             WriteError: the folder cannot be written.
         """
         from minnow.converter.llm.mnn import setting
         from minnow.converter.llm.mnn.table import table_of
         from minnow.optimizer.effect import effect_of
-        from minnow.schema.mnn import save
-        from minnow.schema.mnn.side_file import SUFFIX
+        from minnow.schema.mnn import save, wire
+        from minnow.schema.mnn.side_file import SUFFIX, side_path
 
         check_runs(self.model, str(self.step.checkpoint.path))
         after = effect_of(self.model.graph)
@@ -54,32 +60,51 @@ class MnnFolder:
         if not table.exact:
             self.model.notices.append(Notice("the table of tokens is rounded to 16 bits", "lossy-form"))
         with step("tokenizer"):
-            tokenizer, tokens = self._tokenizer()
-        texts = {
-            setting.FACTS: setting.facts(self.step, table, tokens).encode(),
-            setting.TOKENIZER: tokenizer,
-            table.name: table.content,
-            setting.RUN: setting.run_settings(self.step, table).encode(),
-        }
+            tokenizer, tokens, same_tokens = self._tokenizer()
         new = not folder.exists()
         with writing(folder):
             folder.mkdir(exist_ok=True)
         try:
             with ExitStack() as stack, step("write"):
                 # What is entered first is moved to its place last: without settings there is no model.
-                parts = {name: stack.enter_context(replaced(folder / name)) for name in reversed(texts)}
+                names = (setting.RUN, setting.FACTS, setting.TOKENIZER)
+                parts = {name: stack.enter_context(replaced(folder / name)) for name in names}
                 path = stack.enter_context(replaced(folder / setting.GRAPH, beside=(SUFFIX,)))
                 with writing(folder):
-                    size = save(self.model, path, biz_code=biz_code, side_file=True)
-                    size += sum(parts[name].write_bytes(content) for name, content in texts.items())
+                    size = save(self.model, path, biz_code=options.biz_code, side_file=True)
+                table = table.among(wire.read(path.read_bytes()), side_path(path))
+                contents = {
+                    setting.RUN: setting.run_settings(self.step, table).encode(),
+                    setting.FACTS: setting.facts(self.step, table, tokens).encode(),
+                    setting.TOKENIZER: tokenizer,
+                }
+                if table.name:
+                    parts[table.name] = stack.enter_context(replaced(folder / table.name))
+                    contents[table.name] = table.content
+                with writing(folder):
+                    size += sum(parts[name].write_bytes(content) for name, content in contents.items())
+                if options.verify:
+                    with step("verify"):
+                        files = {**parts, setting.GRAPH: path, setting.WEIGHTS: side_path(path)}
+                        lossy = not table.exact or options.compression is not None
+                        self.model.notices.append(self._compared(files, lossy=lossy, same_tokens=same_tokens))
         except BaseException:
             if new and not any(folder.iterdir()):
                 folder.rmdir()
             raise
         return size, after
 
-    def _tokenizer(self) -> tuple[bytes, dict[int, str]]:
-        """The file of the tokenizer, and the tokens by their ids."""
+    def _compared(self, files: Mapping[str, Path], **how: bool) -> Notice:
+        """What comes of the comparison with the checkpoint. The files are read under the names that they will have."""
+        from minnow.llm.proof import compare_read
+
+        with TemporaryDirectory() as place:
+            for name, file in files.items():
+                Path(place, name).symlink_to(file.resolve())
+            return compare_read(self.step.checkpoint, Path(place), **how)
+
+    def _tokenizer(self) -> tuple[bytes, dict[int, str], bool]:
+        """The file of the tokenizer, the tokens by their ids, and whether texts have the tokens of the source."""
         from minnow.converter.llm.tokenizer.mtok_writer import Mtok
         from minnow.llm.tokenizer import Tokenizer
 
@@ -90,9 +115,9 @@ class MnnFolder:
                 where=str(checkpoint.path),
                 hint="put tokenizer.json beside it, or leave out `--mnn-llm`",
             )
-        content = checkpoint.tokenizer()
-        Tokenizer.from_json(content, engine="minnow")  # which checks it
-        whole: dict[str, Any] = json.loads(content)
+        source = checkpoint.tokenizer()
+        Tokenizer.from_json(source, engine="minnow")  # which checks it
+        whole: dict[str, Any] = json.loads(source)
         begin = [] if checkpoint.bos is None else [checkpoint.bos]
         prefix = begin if checkpoint.add_bos else []
         texts = _texts(whole)
@@ -102,7 +127,8 @@ class MnnFolder:
             self.model.notices.append(Notice(text, "lossy-form"))
         eos, bos = ("".join(texts.get(id, "") for id in ids[:1]) for ids in (checkpoint.eos, begin))
         template = checkpoint.chat_template or ""
-        return tokens.content(stop=checkpoint.eos, prefix=prefix, template=template, eos=eos, bos=bos), texts
+        content = tokens.content(stop=checkpoint.eos, prefix=prefix, template=template, eos=eos, bos=bos)
+        return content, texts, not tokens.lost
 
 
 def _texts(whole: Mapping[str, Any]) -> dict[int, str]:

@@ -10,6 +10,7 @@ import numpy as np
 from minnow.convert import packed_path
 from minnow.llm.image.vision import FIRST, Vision
 from minnow.llm.model import LanguageModel
+from minnow.llm.tokenizer import Tokenizer
 from minnow.runtime.session import load
 from minnow.schema.errors import VerifyError
 from minnow.schema.notice import Notice
@@ -28,6 +29,7 @@ CLOSE = 2e-3
 """The most that results may differ, relative to the largest."""
 _LENGTHS = (6, 3)
 """Tokens of the texts."""
+_TEXTS = ("It isn't 1,234.5 km\tto  Zürich...\r\n\n  def f(x):\n    return x**2", "北京 - Москва - हिन्दी 👩\u200d👧")
 _ROWS = slice(1, 3)
 """Of the first text, those that are rows of an image, in models that see."""
 
@@ -55,8 +57,7 @@ def compare(
     graphs = [model.graph] if encoder is None else [model.graph, encoder.graph]
     constants = [v for graph in graphs for v in graph.constants() if v.data is not None]
     if (count := sum(v.type.count or 0 for v in constants)) > MOST_WEIGHTS:
-        text = f"not verified: the reference implementation would take long for {count / 1e9:.1f} billion weights"
-        return Notice(text, "not-run")
+        return _too_large(count)
     dice = np.random.default_rng(0)
     texts = [dice.integers(0, description.vocab_size, n).tolist() for n in _LENGTHS]
     vision, vectors, seen = None, None, 0.0
@@ -66,8 +67,57 @@ def compare(
         vectors, found = np.asarray(evaluate(encoder.graph, [pixels])[0])[0], vision.see(pixels[0])
         seen = _error(found.vectors, vectors)
         texts[0][_ROWS] = found.tokens[: _ROWS.stop - _ROWS.start]
-    want = _reference(model, texts, vectors, description)
+    want = _reference(model, texts, vectors, description.kind)
     error = float(np.max([seen, _error(_engine(_opened(path, description, vision), texts), want)]))  # or not a number
+    return _verdict(error, checkpoint, lossy)
+
+
+def compare_read(checkpoint: Checkpoint, folder: Path, *, lossy: bool, same_tokens: bool) -> Notice:
+    """What comes of the comparison of a folder of MNN-LLM, read again, with its checkpoint: of the logits of two texts,
+    both by the reference implementation, and of the tokens of others.
+
+    Args:
+        checkpoint: the source. folder: what was made of it.
+        lossy: its weights were made smaller, or rounded, so that the results may differ.
+        same_tokens: texts have the same tokens.
+
+    Raises:
+        VerifyError: the results differ.
+    """
+    from minnow.converter.llm.build import build, sizes_of
+    from minnow.converter.llm.checkpoint import open_checkpoint
+    from minnow.schema.ir import DType
+
+    made = open_checkpoint(folder)
+    if same_tokens and _tokens(checkpoint) != _tokens(made):
+        raise VerifyError(
+            "the tokens of the converted language model differ from those of its checkpoint", where=str(checkpoint.path)
+        )
+    first, second = (build(c, cache=DType.F32) for c in (checkpoint, made))
+    count = sum(v.type.count or 0 for v in first.graph.constants() if v.data is not None)
+    if count > MOST_WEIGHTS:
+        return _too_large(count)
+    vocab = min(sizes_of(c).vocab for c in (checkpoint, made))
+    dice = np.random.default_rng(0)
+    texts = [dice.integers(0, vocab, n).tolist() for n in _LENGTHS]
+    want, got = (_reference(model, texts, None, "generate") for model in (first, second))
+    return _verdict(_error(got, want) if got.shape == want.shape else np.nan, checkpoint, lossy)
+
+
+def _tokens(checkpoint: Checkpoint) -> list[list[int]]:
+    """Those of some texts, without what is put around them."""
+    assert checkpoint.tokenizer is not None
+    tokenizer = Tokenizer.from_json(checkpoint.tokenizer(), engine="minnow")
+    return [tokenizer.encode(text, special=False) for text in _TEXTS]
+
+
+def _too_large(count: int) -> Notice:
+    text = f"not verified: the reference implementation would take long for {count / 1e9:.1f} billion weights"
+    return Notice(text, "not-run")
+
+
+def _verdict(error: float, checkpoint: Checkpoint, lossy: bool) -> Notice:
+    """What to say of a difference. Raises VerifyError."""
     if not error <= (np.inf if lossy else CLOSE):
         raise VerifyError(
             "the results of the converted language model differ from those of its checkpoint",
@@ -87,7 +137,7 @@ def _error(got: Array, want: Array) -> float:
     return float(np.abs(got - want).max()) / most if np.isfinite(got).all() else np.nan
 
 
-def _reference(model: Model, texts: list[list[int]], vectors: Array | None, description: Description) -> Array:
+def _reference(model: Model, texts: list[list[int]], vectors: Array | None, kind: str) -> Array:
     """The logits of all tokens, or what an encoder gives for each text, without padding."""
 
     def run(values: dict[str, Any]) -> Array:
@@ -100,7 +150,7 @@ def _reference(model: Model, texts: list[list[int]], vectors: Array | None, desc
         return np.asarray(evaluate(model.graph, arrays)[0])
 
     blocks = len(texts)
-    if description.kind != "generate":
+    if kind != "generate":
         return np.concatenate(
             [run({"input_ids": [t], "attention_mask": [[1] * len(t)], "token_type_ids": [[0] * len(t)]}) for t in texts]
         )

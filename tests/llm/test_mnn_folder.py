@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import io
 import json
+import struct
+from dataclasses import replace
 from pathlib import Path
 
 import mnn_llm_oracle
@@ -17,13 +19,18 @@ from gguf_files import write_gguf
 from language_families import FAMILIES, VOCABULARY, decoder, quiet, saved
 from language_model_files import STORIES, STORY, smollm2
 from mnn_oracle import needs_mnn
+from stepping import Stepping
 
 from minnow import convert
 from minnow.cli._app import run
-from minnow.converter.llm.tokenizer import form
+from minnow.converter.llm.build import build
+from minnow.converter.llm.checkpoint import open_checkpoint
+from minnow.converter.llm.mnn import table
+from minnow.converter.llm.tokenizer import form, mtok_writer
 from minnow.llm.model import LanguageModel
 from minnow.llm.tokenizer import Tokenizer
-from minnow.schema.errors import UnsupportedError, UsageError
+from minnow.schema.errors import UnsupportedError, UsageError, VerifyError
+from minnow.schema.ir import DType
 from minnow.schema.mnn import wire
 from minnow.schema.mnn.side_file import SideFile, attach, detach
 
@@ -115,9 +122,11 @@ def test_weights_of_few_bits_stay_as_they_are(kind: str, tmp_path: Path) -> None
     whole = [*prompt, *found.answers[0]]
     ours = engine.step([(whole, engine.sequence(), 5)])
     np.testing.assert_allclose(found.logits[0], ours, atol=5e-3, rtol=0)
+    shared = kind in ("Q4_0", "Q8_0")  # codes of the table mean there what they mean in a layer
+    assert any((tmp_path / "mnn").glob("embeddings_*")) != shared
     if kind != "BF16":
         size = sum(f.stat().st_size for f in (tmp_path / "mnn").iterdir() if f.suffix in (".weight", ".bin"))
-        assert size < 1.4 * source.stat().st_size
+        assert size < (1.1 if shared else 1.4) * source.stat().st_size
 
 
 def _as_exported(folder: Path) -> None:
@@ -199,6 +208,44 @@ def test_answers_of_a_real_model_are_ours(tmp_path: Path) -> None:
     for prompt, answer in zip(prompts, found.answers, strict=True):
         logits = engine.step([([*prompt, *answer[:-1]], engine.sequence(), len(answer))])
         assert logits.argmax(-1).tolist() == answer
+
+
+@pytest.mark.parametrize("what", ["numbers", "tokens"])
+def test_a_folder_that_is_not_the_checkpoint_is_not_written(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read again before it is there."""
+    folder = _tokenizer(saved(_rounded(decoder("llama")), tmp_path / "source"))
+    report = convert(folder, output=tmp_path / "mnn", mnn_llm=True)
+    assert "verified: " in report.notices[-1]
+    (tmp_path / "mnn/config.json").write_text("as it was")
+    if what == "numbers":
+        made = table.table_of
+        monkeypatch.setattr(table, "table_of", lambda blob: replace(made(blob), content=made(blob).content[::-1]))
+    else:
+        monkeypatch.setattr(mtok_writer.Mtok, "_added", lambda self: struct.pack("<IIBBBH", 1, 3, 0, 0, 0, 1) + b"I")
+    with pytest.raises(VerifyError, match=what if what == "tokens" else "results"):
+        convert(folder, output=tmp_path / "mnn", mnn_llm=True)
+    with pytest.raises(VerifyError):
+        convert(folder, output=tmp_path / "other", mnn_llm=True)
+    assert (tmp_path / "mnn/config.json").read_text() == "as it was"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["mnn", "source"]
+    convert(folder, output=tmp_path / "other", mnn_llm=True, verify=False)
+
+
+def test_weights_are_made_smaller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of float weights, by `quantize`."""
+    folder = _tokenizer(saved(_rounded(decoder("llama")), tmp_path / "source"))
+    command = ["quantize", str(folder), "-o", str(tmp_path / "mnn"), "--mnn-llm", "--weights", "int8"]
+    assert run(command) == 0, capsys.readouterr().err
+    convert(folder, output=tmp_path / "float", mnn_llm=True, verify=False)
+    sizes = [(tmp_path / name / "llm.mnn.weight").stat().st_size for name in ("mnn", "float")]
+    assert sizes[0] < 0.6 * sizes[1]
+    model = build(open_checkpoint(tmp_path / "mnn"), cache=DType.F32)
+    tokens = _tokens(9, 4)
+    wanted = quiet(lambda: decoder("llama")(torch.tensor([tokens])).logits[0].numpy())
+    found = Stepping(model).step({"a": tokens})
+    assert np.abs(found - wanted).max() < 0.05 * np.abs(wanted).max()
 
 
 def test_what_cannot_be_written_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from minnow.converter.llm.checkpoint import Checkpoint, Settings
 from minnow.converter.llm.folder import read_json
 from minnow.converter.llm.mnn.stream import halves, packed_rows
+from minnow.converter.llm.mnn.table import LAYOUT
 from minnow.converter.llm.mnn.translation import Translation
 from minnow.converter.llm.tokenizer import mtok
 from minnow.converter.llm.tokenizer.folder import LARGEST
@@ -115,19 +116,16 @@ def _table_of(folder: Path, settings: Settings, weights: Path) -> Blob:
     return packed_rows(data[begin:scales], alpha, (count, hidden), bits, alpha.size == 2 * groups, -(1 << (bits - 1)))
 
 
-_KEYS = ("weight_offset", "alpha_offset", "alpha_size", "quant_bit", "quant_block")
-
-
 def _layout(settings: Settings) -> tuple[list[int], bool]:
     """Where the table is: five numbers, or none; and whether its scales are in float16."""
     found = settings.raw("tie_embeddings")
     half = False
     if isinstance(found, Mapping):
         half = found.get("alpha_dtype") == "fp16"
-        found = [found.get(key) for key in _KEYS]
+        found = [found.get(key) for key in LAYOUT]
     if found is None or found is False:
         return [], half
-    if not isinstance(found, list) or len(found) != len(_KEYS) or any(type(n) is not int or n < 0 for n in found):
+    if not isinstance(found, list) or len(found) != len(LAYOUT) or any(type(n) is not int or n < 0 for n in found):
         raise FormatError("'tie_embeddings' is no list of five numbers", where=settings.where)
     return found, half
 

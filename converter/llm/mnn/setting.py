@@ -33,7 +33,7 @@ def facts(step: MnnStep, table: Table, tokens: dict[int, str]) -> str:
         "is_mrope": False,
     }
     if table.layout:
-        found["tie_embeddings"] = table.layout
+        found["tie_embeddings"] = table.settings()
     if checkpoint.chat_template is not None:
         template: dict[str, Any] = {"chat_template": checkpoint.chat_template}
         if checkpoint.bos is not None:
@@ -50,7 +50,7 @@ def run_settings(step: MnnStep, table: Table) -> str:
     found = {
         "llm_model": GRAPH,
         "llm_weight": WEIGHTS,
-        "embedding_file": table.name,
+        **({"embedding_file": table.name} if table.name else {}),
         "tokenizer_file": TOKENIZER,
         "backend_type": "cpu",
         "thread_num": 4,

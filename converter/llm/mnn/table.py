@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from minnow.schema.ir.compressed import pack
 
 Array = npt.NDArray[Any]
 
+LAYOUT = ("weight_offset", "alpha_offset", "alpha_size", "quant_bit", "quant_block")
+"""The keys of `tie_embeddings`."""
 _HALF, _BRAIN = "embeddings_f16.bin", "embeddings_bf16.bin"
 _MOST_HALF = 65504.0
 
@@ -22,17 +26,51 @@ class Table:
     """A table of tokens as a file.
 
     Attributes:
-        name: of the file.
+        name: of the file; empty where the table is among the weights.
         content: its bytes.
         layout: what `tie_embeddings` says of it: offset of the rows, offset and bytes of the scales, bits, and numbers
             with one scale; empty for bfloat16.
         exact: it has the numbers of the source.
+        half: the scales are in float16.
     """
 
     name: str
     content: bytes
     layout: list[int]
     exact: bool = True
+    half: bool = False
+
+    def settings(self) -> dict[str, Any] | list[int]:
+        """What `tie_embeddings` is: a list, which older runtimes know, too, unless the scales are in float16."""
+        return {**dict(zip(LAYOUT, self.layout, strict=True)), "alpha_dtype": "fp16"} if self.half else self.layout
+
+    def among(self, net: Mapping[str, Any], weights: Path) -> Table:
+        """The same table as a part of the weights, where a layer has it, too; else the table itself.
+
+        Args:
+            net: the graph, whose numbers are in the file `weights`.
+        """
+        if not self.layout or self.layout[3] > 8:
+            return self
+        _, size, _, bits, _ = self.layout
+        data = np.memmap(weights, np.uint8, mode="r")
+        scales = np.frombuffer(self.content, np.float32, offset=size)
+        for op in net["oplists"]:
+            main = op.get("main") or {}
+            stored, place = main.get("quanParameter") or {}, main.get("external")
+            # An offset is that of another code here than it is there.
+            if place is None or stored.get("type") != 1 or stored.get("aMaxOrBits") != bits or stored.get("readType"):
+                continue
+            begin, stream, alpha = (int(n) for n in place[:3])
+            head, kind = stream - size, np.float16 if stored.get("scaleStorage") == "FP16" else np.float32
+            if head <= 0 or alpha != scales.size * np.dtype(kind).itemsize:
+                continue
+            end = begin + stream
+            found = data[end : end + alpha].view(kind).astype(np.float32)
+            if np.array_equal(found, scales) and data[begin + head : end].tobytes() == self.content[:size]:
+                layout = [begin + head, end, alpha, bits, self.layout[4]]
+                return replace(self, name="", content=b"", layout=layout, half=kind is np.float16)
+        return self
 
 
 def table_of(blob: Blob) -> Table:
