@@ -104,6 +104,10 @@ std::array<int64_t, 256> count_bytes(nb::handle source, const nb::object& mask) 
 std::pair<int, int> range_of_bytes(nb::handle source) {
   return measured(source, nb::none(), [](const Picture& src, const Picture*) { return vision::range_of_bytes(src); });
 }
+double square_sum_of_bytes(nb::handle source) {
+  return measured(source, nb::none(),
+                  [](const Picture& src, const Picture*) { return vision::square_sum_of_bytes(src); });
+}
 std::vector<double> channel_sums(nb::handle source, const nb::object& mask) {
   return measured(source, mask, vision::channel_sums);
 }
@@ -155,6 +159,7 @@ void bind_pixels(nb::module_& v) {
   v.def("blend", &blend, nb::arg("a"), nb::arg("b"), nb::arg("u"), nb::arg("v"), nb::arg("dst"), nb::arg("threads"));
   v.def("count_bytes", &count_bytes, nb::arg("src"), nb::arg("mask").none());
   v.def("range_of_bytes", &range_of_bytes, nb::arg("src"));
+  v.def("square_sum_of_bytes", &square_sum_of_bytes, nb::arg("src"));
   v.def("otsu", &vision::otsu, nb::arg("counts"));
   v.def("channel_sums", &channel_sums, nb::arg("src"), nb::arg("mask").none());
   v.def("mirror", &mirror, nb::arg("src"), nb::arg("dst"), nb::arg("rows"), nb::arg("columns"), nb::arg("threads"));

@@ -96,6 +96,33 @@ inline T saturated(int32_t v) {
   }
 }
 
+// Rows of a task: enough to be worth a thread.
+inline int64_t rows_for_thread(const Picture& p) {
+  constexpr int64_t kBytes = 1 << 16;
+  return std::max<int64_t>(1, kBytes / std::max<int64_t>(1, p.width * p.pixel_bytes()));
+}
+
+// Calls pixel(x) for pixels of a size that the compiler knows, where it is a usual one.
+template <typename Body>
+void for_pixel_size(int64_t bytes, Body body) {
+  switch (bytes) {
+    case 1:
+      return body(std::integral_constant<int64_t, 1>());
+    case 2:
+      return body(std::integral_constant<int64_t, 2>());
+    case 3:
+      return body(std::integral_constant<int64_t, 3>());
+    case 4:
+      return body(std::integral_constant<int64_t, 4>());
+    case 8:
+      return body(std::integral_constant<int64_t, 8>());
+    case 12:
+      return body(std::integral_constant<int64_t, 12>());
+    default:
+      return body(bytes);
+  }
+}
+
 // Calls body(begin, end) for ranges of rows, by the threads of the pool. The body may run out of memory.
 template <typename Body>
 Status over_rows(ThreadPool& pool, int64_t rows, int64_t grain, Body body) {

@@ -123,13 +123,41 @@ void BlendFloats(const void* a, const void* b, const float* u, const float* v, v
 }
 
 void RangeOfBytes(const uint8_t* src, int64_t n, uint8_t* least, uint8_t* most) {
-  uint8_t low = *least, high = *most;
-  for (int64_t i = 0; i < n; ++i) {
-    low = src[i] < low ? src[i] : low;
-    high = src[i] > high ? src[i] : high;
+  const hn::ScalableTag<uint8_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto low = hn::Set(d, *least), high = hn::Set(d, *most);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto v = hn::LoadU(d, src + i);
+    low = hn::Min(low, v);
+    high = hn::Max(high, v);
   }
-  *least = low;
-  *most = high;
+  HWY_ALIGN uint8_t found[2 * hn::MaxLanes(d)];
+  hn::Store(low, d, found);
+  hn::Store(high, d, found + lanes);
+  const auto add = [&](uint8_t least_of, uint8_t most_of) {
+    *least = std::min(*least, least_of);
+    *most = std::max(*most, most_of);
+  };
+  for (int64_t k = 0; k < lanes; ++k) add(found[k], found[lanes + k]);
+  for (; i < n; ++i) add(src[i], src[i]);
+}
+
+// The sum of squares, of at most 2^15 bytes.
+uint32_t SquareSum(const uint8_t* src, int64_t n) {
+  const hn::ScalableTag<int16_t> shorts;
+  const hn::Rebind<uint8_t, decltype(shorts)> bytes;
+  const hn::RepartitionToWide<decltype(shorts)> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(shorts));
+  auto first = hn::Zero(d), second = first;
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto v = hn::PromoteTo(shorts, hn::LoadU(bytes, src + i));
+    first = hn::ReorderWidenMulAccumulate(d, v, v, first, second);
+  }
+  auto sum = static_cast<uint32_t>(hn::GetLane(hn::SumOfLanes(d, hn::Add(first, second))));
+  for (; i < n; ++i) sum += static_cast<uint32_t>(src[i] * src[i]);
+  return sum;
 }
 
 // sums[i] += src[i].
@@ -143,67 +171,6 @@ HWY_INLINE V Reversed(D d, V v) {
   const hn::RepartitionToWide<D> pairs;
   const auto p = hn::BitCast(pairs, v);
   return hn::BitCast(d, hn::Reverse(pairs, hn::Or(hn::ShiftLeft<8>(p), hn::ShiftRight<8>(p))));
-}
-
-void MirrorBytes(const uint8_t* src, uint8_t* dst, int64_t n) {
-  const hn::ScalableTag<uint8_t> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(Reversed(d, hn::LoadU(d, src + n - i - lanes)), d, dst + i);
-  for (; i < n; ++i) dst[i] = src[n - 1 - i];
-}
-void MirrorThrees(const uint8_t* src, uint8_t* dst, int64_t n) {
-  const hn::ScalableTag<uint8_t> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  hn::Vec<decltype(d)> a, b, c;
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    hn::LoadInterleaved3(d, src + 3 * (n - i - lanes), a, b, c);
-    hn::StoreInterleaved3(Reversed(d, a), Reversed(d, b), Reversed(d, c), d, dst + 3 * i);
-  }
-  for (; i < n; ++i) std::memcpy(dst + 3 * i, src + 3 * (n - 1 - i), 3);
-}
-
-void MergeBytes(const uint8_t* const* planes, int64_t channels, uint8_t* dst, int64_t n) {
-  const hn::ScalableTag<uint8_t> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n && channels >= 2 && channels <= 4; i += lanes) {
-    const auto a = hn::LoadU(d, planes[0] + i), b = hn::LoadU(d, planes[1] + i);
-    if (channels == 2) {
-      hn::StoreInterleaved2(a, b, d, dst + 2 * i);
-      continue;
-    }
-    const auto c = hn::LoadU(d, planes[2] + i);
-    if (channels == 3) {
-      hn::StoreInterleaved3(a, b, c, d, dst + 3 * i);
-    } else {
-      hn::StoreInterleaved4(a, b, c, hn::LoadU(d, planes[3] + i), d, dst + 4 * i);
-    }
-  }
-  for (; i < n; ++i)
-    for (int64_t c = 0; c < channels; ++c) dst[i * channels + c] = planes[c][i];
-}
-void SplitBytes(const uint8_t* src, int64_t channels, uint8_t* const* planes, int64_t n) {
-  const hn::ScalableTag<uint8_t> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n && channels >= 2 && channels <= 4; i += lanes) {
-    hn::Vec<decltype(d)> a, b, c, e;
-    if (channels == 2) {
-      hn::LoadInterleaved2(d, src + 2 * i, a, b);
-    } else if (channels == 3) {
-      hn::LoadInterleaved3(d, src + 3 * i, a, b, c);
-    } else {
-      hn::LoadInterleaved4(d, src + 4 * i, a, b, c, e);
-    }
-    hn::StoreU(a, d, planes[0] + i);
-    hn::StoreU(b, d, planes[1] + i);
-    if (channels > 2) hn::StoreU(c, d, planes[2] + i);
-    if (channels > 3) hn::StoreU(e, d, planes[3] + i);
-  }
-  for (; i < n; ++i)
-    for (int64_t c = 0; c < channels; ++c) planes[c][i] = src[i * channels + c];
 }
 
 }  // namespace minnow::vision::HWY_NAMESPACE
@@ -228,58 +195,12 @@ HWY_EXPORT(BlendBytes);
 HWY_EXPORT(BlendFloats);
 HWY_EXPORT(AddBytes);
 HWY_EXPORT(RangeOfBytes);
-HWY_EXPORT(MirrorBytes);
-HWY_EXPORT(MirrorThrees);
-HWY_EXPORT(MergeBytes);
-HWY_EXPORT(SplitBytes);
-
-namespace {
-
-// Rows of a task: enough to be worth a thread.
-int64_t rows_for_thread(const Picture& p) {
-  constexpr int64_t kBytes = 1 << 16;
-  return std::max<int64_t>(1, kBytes / std::max<int64_t>(1, p.width * p.pixel_bytes()));
-}
-
-// Calls pixel(x) for pixels of a size that the compiler knows, where it is a usual one.
-template <typename Body>
-void for_pixel_size(int64_t bytes, Body body) {
-  switch (bytes) {
-    case 1:
-      return body(std::integral_constant<int64_t, 1>());
-    case 2:
-      return body(std::integral_constant<int64_t, 2>());
-    case 3:
-      return body(std::integral_constant<int64_t, 3>());
-    case 4:
-      return body(std::integral_constant<int64_t, 4>());
-    case 8:
-      return body(std::integral_constant<int64_t, 8>());
-    case 12:
-      return body(std::integral_constant<int64_t, 12>());
-    default:
-      return body(bytes);
-  }
-}
-
-void mirror_row(const char* src, char* dst, int64_t width, int64_t pixel) {
-  if (pixel == 1 || pixel == 3) {
-    const auto* from = reinterpret_cast<const uint8_t*>(src);
-    auto* to = reinterpret_cast<uint8_t*>(dst);
-    return pixel == 1 ? HWY_DYNAMIC_DISPATCH(MirrorBytes)(from, to, width)
-                      : HWY_DYNAMIC_DISPATCH(MirrorThrees)(from, to, width);
-  }
-  for_pixel_size(pixel, [&](auto size) {
-    for (int64_t x = 0; x < width; ++x)
-      std::memcpy(dst + x * size, src + (width - 1 - x) * size, static_cast<size_t>(int64_t{size}));
-  });
-}
-
-}  // namespace
+HWY_EXPORT(SquareSum);
 
 Status weigh(const Picture& a, const Picture* b, float alpha, float beta, float gamma, const Picture& dst,
              ThreadPool& pool) {
   const bool from = a.dtype == DType::kU8, to = dst.dtype == DType::kU8;
+  if (from && to && b == nullptr && alpha == 1 && gamma == 0) return mirror(a, dst, false, false, pool);
   const auto row = from && to ? HWY_DYNAMIC_DISPATCH(WeighBytes)
                    : from     ? HWY_DYNAMIC_DISPATCH(WeighBytesToFloats)
                    : to       ? HWY_DYNAMIC_DISPATCH(WeighFloatsToBytes)
@@ -397,6 +318,15 @@ std::pair<int, int> range_of_bytes(const Picture& src) {
   return {least, most};
 }
 
+double square_sum_of_bytes(const Picture& src) {
+  constexpr int64_t kMost = 1 << 15;
+  uint64_t sum = 0;
+  for (int64_t y = 0; y < src.height; ++y)
+    for (int64_t at = 0; at < src.row_elements(); at += kMost)
+      sum += HWY_DYNAMIC_DISPATCH(SquareSum)(src.row<uint8_t>(y) + at, std::min(kMost, src.row_elements() - at));
+  return static_cast<double>(sum);
+}
+
 int64_t otsu(const std::vector<int64_t>& counts) {
   constexpr double kLeast = std::numeric_limits<float>::epsilon();
   double total = 0, sum = 0;
@@ -453,60 +383,6 @@ std::vector<double> channel_sums(const Picture& src, const Picture* mask) {
     }
   }
   return {totals.begin(), totals.end()};
-}
-
-Status mirror(const Picture& src, const Picture& dst, bool rows, bool columns, ThreadPool& pool) {
-  const int64_t pixel = src.pixel_bytes();
-  return over_rows(pool, dst.height, rows_for_thread(dst), [&](int64_t begin, int64_t end) {
-    for (int64_t y = begin; y < end; ++y) {
-      const char* from = src.row<char>(rows ? src.height - 1 - y : y);
-      if (columns) {
-        mirror_row(from, dst.mutable_row<char>(y), src.width, pixel);
-      } else {
-        std::memcpy(dst.mutable_row<char>(y), from, static_cast<size_t>(src.width * pixel));
-      }
-    }
-  });
-}
-
-Status turn(const Picture& src, const Picture& dst, bool clockwise, ThreadPool& pool) {
-  // Squares, whose rows stay in the cache.
-  constexpr int64_t kSide = 32;
-  return over_rows(pool, (dst.height + kSide - 1) / kSide, 1, [&](int64_t begin, int64_t end) {
-    for_pixel_size(src.pixel_bytes(), [&](auto size) {
-      for (int64_t top = begin * kSide; top < std::min(end * kSide, dst.height); top += kSide) {
-        for (int64_t left = 0; left < dst.width; left += kSide) {
-          for (int64_t y = top; y < std::min(top + kSide, dst.height); ++y) {
-            char* to = dst.mutable_row<char>(y);
-            const char* from = src.row<char>(0) + (clockwise ? y : src.width - 1 - y) * size;
-            for (int64_t x = left; x < std::min(left + kSide, dst.width); ++x)
-              std::memcpy(to + x * size, from + (clockwise ? src.height - 1 - x : x) * src.stride,
-                          static_cast<size_t>(int64_t{size}));
-          }
-        }
-      }
-    });
-  });
-}
-
-Status merge_channels(const std::vector<Picture>& planes, const Picture& dst, ThreadPool& pool) {
-  return over_rows(pool, dst.height, rows_for_thread(dst), [&](int64_t begin, int64_t end) {
-    std::vector<const uint8_t*> from(planes.size());
-    for (int64_t y = begin; y < end; ++y) {
-      for (size_t c = 0; c < planes.size(); ++c) from[c] = planes[c].row<uint8_t>(y);
-      HWY_DYNAMIC_DISPATCH(MergeBytes)(from.data(), dst.channels, dst.mutable_row<uint8_t>(y), dst.width);
-    }
-  });
-}
-
-Status split_channels(const Picture& src, const std::vector<Picture>& planes, ThreadPool& pool) {
-  return over_rows(pool, src.height, rows_for_thread(src), [&](int64_t begin, int64_t end) {
-    std::vector<uint8_t*> to(planes.size());
-    for (int64_t y = begin; y < end; ++y) {
-      for (size_t c = 0; c < planes.size(); ++c) to[c] = planes[c].mutable_row<uint8_t>(y);
-      HWY_DYNAMIC_DISPATCH(SplitBytes)(src.row<uint8_t>(y), src.channels, to.data(), src.width);
-    }
-  });
 }
 
 }  // namespace minnow::vision

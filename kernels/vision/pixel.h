@@ -35,6 +35,8 @@ std::array<int64_t, 256> count_bytes(const Picture& src, const Picture* mask);
 // The least and the largest byte.
 std::pair<int, int> range_of_bytes(const Picture& src);
 
+double square_sum_of_bytes(const Picture& src);
+
 // The value up to which counts belong to the lower of two classes whose means differ most: N. Otsu (1979).
 int64_t otsu(const std::vector<int64_t>& counts);
 

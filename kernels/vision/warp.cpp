@@ -124,8 +124,10 @@ class Sampler {
       }
       dst = start + i * channels;
       const int64_t x = places.x[static_cast<size_t>(i)], y = places.y[static_cast<size_t>(i)];
-      if (border_ == Border::kConstant && (x < -1 || y < -1 || x >= src_.width || y >= src_.height)) {
-        std::copy(value_.begin(), value_.end(), dst);
+      if (is_outside(places, i, 1)) {
+        for (; i < n && is_outside(places, i, 1); ++i, dst += channels)
+          for (int64_t c = 0; c < channels; ++c) dst[c] = value_[static_cast<size_t>(c)];
+        again = i--;
         continue;
       }
       const T *p00, *p01, *p10, *p11;
@@ -163,14 +165,25 @@ class Sampler {
   void wide(const Places& places, int64_t n, T* dst) const {
     const Weights<kTaps>& table = weights<kTaps>();
     const int64_t channels = src_.channels;
-    for (int64_t i = 0; i < n; ++i, dst += channels) {
+    T* const start = dst;
+    const PlaceRow row{places.x.data(), places.y.data(), places.fraction.data()};
+    int64_t again = 0;  // as for linear interpolation
+    for (int64_t i = 0; i < n; ++i) {
+      if constexpr (std::is_same_v<T, uint8_t>) {
+        if (i >= again) {
+          i = wide_inside(src_, row, kTaps, table.bytes[0], i, n, start);
+          again = i + 4;
+          if (i == n) break;
+        }
+      }
+      dst = start + i * channels;
       const int64_t x = places.x[static_cast<size_t>(i)] - (kTaps / 2 - 1);
       const int64_t y = places.y[static_cast<size_t>(i)] - (kTaps / 2 - 1);
       const T* pixels[kTaps * kTaps];
       const bool inside = x >= 0 && y >= 0 && x + kTaps <= src_.width && y + kTaps <= src_.height;
-      if (!inside && border_ == Border::kConstant &&
-          (x >= src_.width || y >= src_.height || x + kTaps <= 0 || y + kTaps <= 0)) {
-        std::copy(value_.begin(), value_.end(), dst);
+      if (!inside && is_outside(places, i, kTaps / 2)) {
+        for (int64_t c = 0; c < channels; ++c) dst[c] = value_[static_cast<size_t>(c)];
+        again = i + 1;
         continue;
       }
       for (int k = 0; k < kTaps * kTaps; ++k)
@@ -209,6 +222,12 @@ class Sampler {
   }
 
  private:
+  // Whether the border is constant and all neighbors lie there: `reach` before and after a place.
+  bool is_outside(const Places& places, int64_t i, int64_t reach) const {
+    const int64_t x = places.x[static_cast<size_t>(i)], y = places.y[static_cast<size_t>(i)];
+    return border_ == Border::kConstant &&
+           (x < -reach || y < -reach || x >= src_.width + reach - 1 || y >= src_.height + reach - 1);
+  }
   const T* at(int64_t x, int64_t y) const {
     x = border_index(x, src_.width, border_);
     y = border_index(y, src_.height, border_);

@@ -84,6 +84,53 @@ HWY_INLINE int64_t LinearPixels(const Picture& src, const PlaceRow& places, int6
   }
   return i;
 }
+
+// Four neighbors of a row at a time, two pairs of them: their products with two pairs of weights.
+template <int kChannels, int kTaps>
+HWY_INLINE int64_t WidePixels(const Picture& src, const PlaceRow& places, const int16_t* weights, int64_t i, int64_t n,
+                              uint8_t* dst) {
+  const __m128i first = kChannels == 1   ? _mm_setr_epi8(0, -1, 1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1)
+                        : kChannels == 3 ? _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1)
+                                         : _mm_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1);
+  const __m128i second = _mm_add_epi8(first, _mm_set1_epi16(2 * kChannels));
+  const auto* data = static_cast<const uint8_t*>(src.data);
+  // Four neighbors are read with the bytes behind them, 16 in all; and four bytes are written, so that the last pixels
+  // are not for this.
+  constexpr int64_t kRead = kTaps - 4 + (16 + kChannels - 1) / kChannels, kBefore = kTaps / 2 - 1;
+  const auto right = static_cast<uint32_t>(std::max<int64_t>(0, src.width - kRead + 1));
+  const auto bottom = static_cast<uint32_t>(std::max<int64_t>(0, src.height - kTaps + 1));
+  for (; i < n - 4 / kChannels; ++i) {
+    const auto x = static_cast<uint32_t>(places.x[i] - kBefore), y = static_cast<uint32_t>(places.y[i] - kBefore);
+    if (x >= right || y >= bottom) return i;
+    const uint8_t* row = data + y * src.stride + x * int64_t{kChannels};
+    const int16_t* w = weights + places.fraction[i] * int64_t{kTaps * kTaps};
+    __m128i sum = _mm_set1_epi32(1 << 14);
+    for (int k = 0; k < kTaps; ++k, row += src.stride) {
+      for (int part = 0; part < kTaps; part += 4, w += 4) {
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row + part * kChannels));
+        const __m128i four = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(w));
+        sum = _mm_add_epi32(sum, _mm_madd_epi16(_mm_shuffle_epi8(bytes, first), _mm_shuffle_epi32(four, 0x00)));
+        sum = _mm_add_epi32(sum, _mm_madd_epi16(_mm_shuffle_epi8(bytes, second), _mm_shuffle_epi32(four, 0x55)));
+      }
+    }
+    const __m128i shorts = _mm_packs_epi32(_mm_srai_epi32(sum, 15), sum);
+    const int pixel = _mm_cvtsi128_si32(_mm_packus_epi16(shorts, shorts));
+    std::memcpy(dst + kChannels * i, &pixel, 4);
+  }
+  return i;
+}
+template <int kTaps>
+HWY_INLINE int64_t WideChannels(const Picture& src, const PlaceRow& places, const int16_t* weights, int64_t i,
+                                int64_t n, uint8_t* dst) {
+  if (src.channels == 1) return WidePixels<1, kTaps>(src, places, weights, i, n, dst);
+  if (src.channels == 3) return WidePixels<3, kTaps>(src, places, weights, i, n, dst);
+  if (src.channels == 4) return WidePixels<4, kTaps>(src, places, weights, i, n, dst);
+  return i;
+}
+int64_t WideInside(const Picture& src, const PlaceRow& places, int64_t taps, const int16_t* weights, int64_t i,
+                   int64_t n, uint8_t* dst) {
+  return (taps == 4 ? WideChannels<4> : WideChannels<8>)(src, places, weights, i, n, dst);
+}
 int64_t LinearThree(const Picture& src, const PlaceRow& places, int64_t i, int64_t n, uint8_t* dst) {
   return LinearPixels<3>(src, places, i, n, dst);
 }
@@ -93,6 +140,7 @@ int64_t LinearFour(const Picture& src, const PlaceRow& places, int64_t i, int64_
 #else
 int64_t LinearThree(const Picture&, const PlaceRow&, int64_t i, int64_t, uint8_t*) { return i; }
 int64_t LinearFour(const Picture&, const PlaceRow&, int64_t i, int64_t, uint8_t*) { return i; }
+int64_t WideInside(const Picture&, const PlaceRow&, int64_t, const int16_t*, int64_t i, int64_t, uint8_t*) { return i; }
 #endif
 
 }  // namespace minnow::vision::HWY_NAMESPACE
@@ -105,6 +153,7 @@ HWY_EXPORT(AffinePlaces);
 HWY_EXPORT(LinearGray);
 HWY_EXPORT(LinearThree);
 HWY_EXPORT(LinearFour);
+HWY_EXPORT(WideInside);
 
 void affine_places(const int32_t* dx, const int32_t* dy, int32_t x0, int32_t y0, int64_t n, int32_t* x, int32_t* y,
                    uint16_t* fraction) {
@@ -122,6 +171,11 @@ int64_t linear_inside(const Picture& src, const PlaceRow& places, int64_t i, int
     default:
       return i;
   }
+}
+
+int64_t wide_inside(const Picture& src, const PlaceRow& places, int64_t taps, const int16_t* weights, int64_t i,
+                    int64_t n, uint8_t* dst) {
+  return HWY_DYNAMIC_DISPATCH(WideInside)(src, places, taps, weights, i, n, dst);
 }
 
 }  // namespace minnow::vision

@@ -22,4 +22,8 @@ void affine_places(const int32_t* dx, const int32_t* dy, int32_t x0, int32_t y0,
 // of the picture, or that it has no code for.
 int64_t linear_inside(const Picture& src, const PlaceRow& places, int64_t i, int64_t n, uint8_t* dst);
 
+// The same with 4 x 4 or 8 x 8 weights of 15 bits for each fraction.
+int64_t wide_inside(const Picture& src, const PlaceRow& places, int64_t taps, const int16_t* weights, int64_t i,
+                    int64_t n, uint8_t* dst);
+
 }  // namespace minnow::vision

@@ -467,11 +467,12 @@ def _norm(values: npt.NDArray[Any], kind: int) -> float:
     if values.dtype == np.uint8:
         from minnow.runtime._engine import vision
 
-        counts = np.array(vision.count_bytes(argument.rows(np.atleast_2d(values)), None), np.float64)
-        sizes = np.arange(256, dtype=np.float64)
-        values = np.flatnonzero(counts) if kind == NORM_INF else counts * (sizes if kind == NORM_L1 else sizes**2)
-        total = float(values.max() if kind == NORM_INF else values.sum())
-        return total if kind != NORM_L2 else math.sqrt(total)
+        image = argument.rows(np.atleast_2d(values))
+        if kind == NORM_L2:
+            return math.sqrt(vision.square_sum_of_bytes(image))
+        if kind == NORM_INF:
+            return float(vision.range_of_bytes(image)[1])
+        return float(np.dot(np.array(vision.count_bytes(image, None), np.float64), np.arange(256)))
     size = np.abs(values.astype(np.float64))
     if kind == NORM_L2:
         return math.sqrt(float(np.dot(size.ravel(), size.ravel())))
