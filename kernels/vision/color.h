@@ -37,12 +37,13 @@ struct YuvPlanes {
   int64_t y_stride = 0, chroma_stride = 0, y_step = 1, step = 1;
   bool half_rows = true;  // chroma has half the rows, too
 };
-// Whole numbers of `bits` fractional bits.
+// Whole numbers of `kYuvBits` fractional bits.
+constexpr int kYuvBits = 20;
 struct YuvCoefficients {
-  int32_t bits, half, black, luma, v_to_red, v_to_green, u_to_green, u_to_blue;
+  int32_t half, black, luma, v_to_red, v_to_green, u_to_green, u_to_blue;
 };
-constexpr YuvCoefficients kStudioYuv = {20, 1 << 19, 16, 1220542, 1673527, -852492, -409993, 2116026};  // OpenCV's
-constexpr YuvCoefficients kFullYuv = {6, 0, 0, 64, 73, -37, -25, 130};                                  // MNN's
+constexpr YuvCoefficients kStudioYuv = {1 << 19, 16, 1220542, 1673527, -852492, -409993, 2116026};  // OpenCV's
+constexpr YuvCoefficients kFullYuv = {0, 0, 64 << 14, 73 << 14, -37 * (1 << 14), -25 * (1 << 14), 130 << 14};  // MNN's
 constexpr int kYuvBlock = 64;
 // One row to n pixels of 3 or 4 channels.
 void yuv_row(const YuvCoefficients& coefficients, const uint8_t* y, int64_t y_step, const uint8_t* u, const uint8_t* v,

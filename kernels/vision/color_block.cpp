@@ -58,14 +58,38 @@ void PackBlock(const ColorPlanes& p, bool six, uint16_t* dst) {
   }
 }
 
-// Blue, green and red to video: luma, and chroma of each pixel. Weights of 20 bits.
-void VideoBlock(const ColorPlanes& p, uint8_t* y, uint8_t* u, uint8_t* v) {
-  constexpr int kBits = 20, kHalf = 1 << 19;
-  for (int i = 0; i < kColorBlock; ++i) {
-    const int32_t b = p.a[i], g = p.b[i], r = p.c[i];
-    y[i] = Byte((269484 * r + 528482 * g + 102760 * b + kHalf + (16 << kBits)) >> kBits);
-    u[i] = Byte((-155188 * r - 305135 * g + 460324 * b + kHalf + (128 << kBits)) >> kBits);
-    v[i] = Byte((460324 * r - 385875 * g - 74448 * b + kHalf + (128 << kBits)) >> kBits);
+// Blue, green and red to video: luma, and chroma of each second pixel. Weights of 20 bits.
+constexpr int kVideoBits = 20;
+constexpr int32_t kVideoHalf = 1 << 19;
+using VideoTag = hn::CappedTag<int32_t, kColorBlock / 2>;
+template <class V>
+HWY_INLINE void StoreVideo(V blue, V green, V red, const int32_t (&weights)[3], int32_t start, uint8_t* dst) {
+  const VideoTag d;
+  const hn::Rebind<uint8_t, VideoTag> bytes;
+  const auto sum =
+      hn::Add(hn::Add(hn::Mul(blue, hn::Set(d, weights[0])), hn::Mul(green, hn::Set(d, weights[1]))),
+              hn::Add(hn::Mul(red, hn::Set(d, weights[2])), hn::Set(d, (start << kVideoBits) + kVideoHalf)));
+  hn::StoreU(hn::DemoteTo(bytes, hn::ShiftRight<kVideoBits>(sum)), bytes, dst);
+}
+void VideoLuma(const ColorPlanes& p, uint8_t* y) {
+  const VideoTag d;
+  const hn::Rebind<uint8_t, VideoTag> bytes;
+  const auto load = [&](const uint8_t* from) HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(bytes, from)); };
+  for (int i = 0; i < kColorBlock; i += static_cast<int>(hn::Lanes(d)))
+    StoreVideo(load(p.a + i), load(p.b + i), load(p.c + i), {102760, 528482, 269484}, 16, y + i);
+}
+void VideoChroma(const ColorPlanes& p, uint8_t* u, uint8_t* v) {
+  const VideoTag d;
+  const hn::Rebind<uint16_t, VideoTag> words;
+  const hn::Repartition<uint8_t, decltype(words)> bytes;
+  // The lower byte of a word is the first of two pixels.
+  const auto load = [&](const uint8_t* from) HWY_ATTR {
+    return hn::And(hn::PromoteTo(d, hn::BitCast(words, hn::LoadU(bytes, from))), hn::Set(d, 255));
+  };
+  for (int i = 0; i < kColorBlock / 2; i += static_cast<int>(hn::Lanes(d))) {
+    const auto b = load(p.a + 2 * i), g = load(p.b + 2 * i), r = load(p.c + 2 * i);
+    StoreVideo(b, g, r, {460324, -305135, -155188}, 128, u + i);
+    StoreVideo(b, g, r, {-74448, -385875, 460324}, 128, v + i);
   }
 }
 
@@ -111,43 +135,56 @@ void Matrix(const BlockConstants& given, ColorPlanes* p) {
   }
 }
 
+// Where the hue of pixels lies: third 0, 1 or 2 of the circle, for that channel is the largest, and the difference of
+// the other two.
+struct HueBlock {
+  uint8_t most[kColorBlock], least[kColorBlock], plus[kColorBlock], minus[kColorBlock], third[kColorBlock];
+};
+HWY_INLINE void FindHues(const ColorPlanes& p, HueBlock* to) {
+  const hn::CappedTag<uint8_t, kColorBlock> d;
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  for (int i = 0; i < kColorBlock; i += lanes) {
+    const auto b = hn::LoadU(d, p.a + i), g = hn::LoadU(d, p.b + i), r = hn::LoadU(d, p.c + i);
+    const auto most = hn::Max(hn::Max(b, g), r);
+    const auto red = hn::Eq(most, r), green = hn::Eq(most, g);
+    hn::StoreU(most, d, to->most + i);
+    hn::StoreU(hn::Min(hn::Min(b, g), r), d, to->least + i);
+    hn::StoreU(hn::IfThenElse(red, g, hn::IfThenElse(green, b, r)), d, to->plus + i);
+    hn::StoreU(hn::IfThenElse(red, b, hn::IfThenElse(green, r, g)), d, to->minus + i);
+    hn::StoreU(hn::IfThenZeroElse(red, hn::IfThenElse(green, hn::Set(d, uint8_t{1}), hn::Set(d, uint8_t{2}))), d,
+               to->third + i);
+  }
+}
+
 void ToHsv(const BlockConstants& given, ColorPlanes* p) {
   const BlockConstants k = given;
+  HueBlock hue;
+  FindHues(*p, &hue);
   const float whole = static_cast<float>(k.circle << 12) / 6;
   for (int i = 0; i < kColorBlock; ++i) {
-    const int32_t b = p->a[i], g = p->b[i], r = p->c[i];
-    int32_t most = b > g ? b : g, least = b < g ? b : g;
-    most = most > r ? most : r;
-    least = least < r ? least : r;
-    const int32_t range = most - least;
+    const int32_t most = hue.most[i], range = most - hue.least[i];
     // Quotients of 12 bits, of which OpenCV has tables.
     const int32_t per_range = Nearest(whole / static_cast<float>(range < 1 ? 1 : range));
     const int32_t per_most = Nearest(static_cast<float>(255 << 12) / static_cast<float>(most < 1 ? 1 : most));
-    int32_t h = most == r ? g - b : most == g ? b - r + 2 * range : r - g + 4 * range;
-    h = Rounded(h * per_range, 12);
+    const int32_t h = Rounded((hue.plus[i] - hue.minus[i] + 2 * range * hue.third[i]) * per_range, 12);
     p->a[i] = Byte(h < 0 ? h + k.circle : h);
-    p->b[i] = Byte(Rounded(range * per_most, 12));
-    p->c[i] = static_cast<uint8_t>(most);
+    p->b[i] = static_cast<uint8_t>(Rounded(range * per_most, 12));
+    p->c[i] = hue.most[i];
   }
 }
 
 void ToHls(const BlockConstants& given, ColorPlanes* p) {
   const BlockConstants k = given;
+  HueBlock hue;
+  FindHues(*p, &hue);
   for (int i = 0; i < kColorBlock; ++i) {
     constexpr float kUnit = 1 / 255.0f;
-    const float b = p->a[i] * kUnit, g = p->b[i] * kUnit, r = p->c[i] * kUnit;
-    const float most = Most(Most(b, g), r), least = Least(Least(b, g), r), range = most - least;
-    const float light = (most + least) * 0.5f, from_white = 2 - most - least;
+    const float most = hue.most[i] * kUnit, least = hue.least[i] * kUnit, sum = most + least, range = most - least;
     // Without color the numerators are 0, whatever the divisors.
-    const float divisor = Most(range, 1e-6f);
-    const float saturation = range / Most(light < 0.5f ? most + least : from_white, 1e-6f);
-    const float turn = 60.0f / divisor;
-    const float of_red = (g - b) * turn, of_green = (b - r) * turn + 120, of_blue = (r - g) * turn + 240;
-    float h = most == g ? of_green : of_blue;
-    h = most == r ? of_red : h;
-    h = h < 0 ? h + 360 : h;
-    p->a[i] = Byte(h * k.hue);
-    p->b[i] = Byte(light * 255);
+    const float saturation = range / Most(Least(sum, 2 - sum), 1e-6f), turn = 60.0f / Most(range, 1e-6f);
+    const float h = (hue.plus[i] * kUnit - hue.minus[i] * kUnit) * turn + static_cast<float>(hue.third[i]) * 120;
+    p->a[i] = Byte((h < 0 ? h + 360 : h) * k.hue);
+    p->b[i] = Byte(sum * (0.5f * 255));
     p->c[i] = Byte(saturation * 255);
   }
 }
@@ -345,7 +382,8 @@ HWY_EXPORT(FromLuv);
 HWY_EXPORT(PackBlock);
 HWY_EXPORT(GrayFloats);
 HWY_EXPORT(SwapFloats);
-HWY_EXPORT(VideoBlock);
+HWY_EXPORT(VideoLuma);
+HWY_EXPORT(VideoChroma);
 
 namespace {
 
@@ -504,7 +542,8 @@ void pack_colors(const uint8_t* src, int64_t from, bool swap, bool six, uint8_t*
 void video_block(const uint8_t* src, int64_t from, bool swap, int64_t n, uint8_t* y, uint8_t* u, uint8_t* v) {
   ColorPlanes planes;
   split_pixels_of(src, from, swap, n, &planes);
-  HWY_DYNAMIC_DISPATCH(VideoBlock)(planes, y, u, v);
+  HWY_DYNAMIC_DISPATCH(VideoLuma)(planes, y);
+  if (u != nullptr) HWY_DYNAMIC_DISPATCH(VideoChroma)(planes, u, v);
 }
 
 void join_planes(const uint8_t* a, const uint8_t* b, const uint8_t* c, uint8_t* dst, int64_t channels, int64_t n) {

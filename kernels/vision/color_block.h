@@ -43,7 +43,8 @@ int64_t swap_floats(const float* src, float* dst, int64_t n);
 
 // A row of n pixels to 16 bits each: 5 of the first channel, 6 or 5 of the second, 5 of the third.
 void pack_colors(const uint8_t* src, int64_t from, bool swap, bool six, uint8_t* dst, int64_t n);
-// Luma and chroma of up to a block of pixels; y, u and v have room for a block.
+// Luma of up to a block of pixels, and, where u is not null, chroma of each second one; y has room for a block, u and v
+// for half of it.
 void video_block(const uint8_t* src, int64_t from, bool swap, int64_t n, uint8_t* y, uint8_t* u, uint8_t* v);
 
 // Pixels of 3 or 4 channels of three planes; the fourth is 255. A block of them, or less.

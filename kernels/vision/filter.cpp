@@ -2,6 +2,7 @@
 #include "kernels/vision/filter.h"
 
 #include <cmath>
+#include <optional>
 
 #include "kernels/vision/filter_rows.h"
 #include "kernels/vision/row_sum.h"
@@ -25,17 +26,23 @@ void finish_sums(Number* sums, int64_t n, double delta, int bits) {
 template <typename Number>
 class Ring {
  public:
-  Ring(int64_t rows, int64_t elements) : rows_(rows), elements_(elements), memory_(size(rows * elements)) {}
+  Ring(int64_t rows, int64_t elements)
+      : rows_(rows), elements_((elements + kLine - 1) / kLine * kLine), memory_(size(rows * elements_ + kLine)) {
+    const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
+    first_ = memory_.data() + (64 - begin % 64) % 64 / sizeof(Number);
+  }
   Number* at(int64_t v) {
     int64_t slot = v % rows_;
     if (slot < 0) slot += rows_;
-    return memory_.data() + slot * elements_;
+    return first_ + slot * elements_;
   }
 
  private:
+  static constexpr int64_t kLine = 64 / sizeof(Number);  // rows begin with a line of the cache
   static size_t size(int64_t n) { return static_cast<size_t>(n); }
   int64_t rows_, elements_;
   std::vector<Number> memory_;
+  Number* first_;
 };
 
 // Rows of a task: more than one task for each thread, but each begins with the rows of a window.
@@ -258,6 +265,22 @@ void sums_across(const T* extended, int64_t width, int64_t channels, Number* to,
   for (int64_t i = channels; i < n; ++i) to[i] = static_cast<Number>(to[i - channels] + in[i] - out[i]);
 }
 
+// For quotients of sums of `area` bytes, with halves rounded up; none where 16 bits are not enough for that.
+std::optional<Quotient> quotient_by(int64_t area) {
+  const auto below = static_cast<uint16_t>((1 << 16) / area);
+  for (const bool up : {true, false}) {
+    const Quotient q{static_cast<uint16_t>(area / 2 + (up ? 0 : 1)), static_cast<uint16_t>(below + (up ? 1 : 0))};
+    const auto of = [&](int64_t sum) { return (sum + q.offset) * q.factor >> 16; };
+    bool is_exact = true;
+    for (int64_t k = 1; k <= 255; ++k) {
+      const int64_t first = k * area - area / 2;  // of the sums with this quotient
+      is_exact = is_exact && of(first - 1) == k - 1 && of(first) == k;
+    }
+    if (is_exact) return q;
+  }
+  return std::nullopt;
+}
+
 // T: of the extended rows.
 template <typename Number, typename T>
 Status box(const Picture& src, const Picture& dst, const Window& window, bool squares, double factor, Border border,
@@ -268,6 +291,11 @@ Status box(const Picture& src, const Picture& dst, const Window& window, bool sq
   // Sums of floats begin anew with each task: it should be long, but the same whatever the number of threads is.
   const int64_t grain = std::is_integral_v<Number> ? std::max(rows_of_task(dst, window.height, pool), 2 * window.height)
                                                    : std::max(rows_per_task(dst, window.height), 8 * window.height);
+  const int64_t area = window.width * window.height;
+  std::optional<Quotient> quotient;
+  if (std::is_same_v<Number, uint16_t> && dst.dtype == DType::kU8 && area >= 2 && area <= 256 &&
+      factor == 1 / static_cast<double>(area))
+    quotient = quotient_by(area);
   return over_rows(pool, dst.height, grain, [&](int64_t begin, int64_t end) {
     std::vector<T> extended(static_cast<size_t>(extension.pixels() * channels));
     std::vector<Number> sums(static_cast<size_t>(n), 0);
@@ -285,6 +313,12 @@ Status box(const Picture& src, const Picture& dst, const Window& window, bool sq
         // What leaves the window goes with what comes in.
         const bool leaves = y > begin;
         const Number* first = leaves ? ring.at(y - 1 - window.y) : zeros.data();
+        if constexpr (std::is_same_v<Number, uint16_t>) {
+          if (quotient && next == y - window.y + window.height - 1) {
+            slide_means(to, first, sums.data(), *quotient, dst.mutable_row<uint8_t>(y), n);
+            continue;
+          }
+        }
         if constexpr (std::is_integral_v<Number>) {
           slide_rows(to, first, sums.data(), n);
         } else {
@@ -294,6 +328,7 @@ Status box(const Picture& src, const Picture& dst, const Window& window, bool sq
           }
         }
       }
+      if (quotient) continue;
       if constexpr (std::is_integral_v<Number>) {
         scale_row(sums.data(), static_cast<float>(factor), dst.dtype, dst.mutable_row<void>(y), n);
       } else {

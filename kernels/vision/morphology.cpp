@@ -8,6 +8,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::vision::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 // dst[i] = the largest or smallest of two.
 template <typename T>
@@ -27,6 +28,46 @@ MINNOW_CHOOSE(ChooseF32, float)
 MINNOW_CHOOSE(ChooseF64, double)
 #undef MINNOW_CHOOSE
 
+// The same of any number of rows of bytes; four vectors at a time, which stay in registers.
+template <class Best>
+HWY_INLINE void BestOf(const uint8_t* const* rows, int64_t count, uint8_t* dst, int64_t n, Best best) {
+  const hn::ScalableTag<uint8_t> d;
+  const hn::CappedTag<uint8_t, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    const uint8_t* p = rows[0] + i;
+    auto a = hn::LoadU(d, p), b = hn::LoadU(d, p + lanes), c = hn::LoadU(d, p + 2 * lanes),
+         e = hn::LoadU(d, p + 3 * lanes);
+    for (int64_t k = 1; k < count; ++k) {
+      p = rows[k] + i;
+      a = best(a, hn::LoadU(d, p));
+      b = best(b, hn::LoadU(d, p + lanes));
+      c = best(c, hn::LoadU(d, p + 2 * lanes));
+      e = best(e, hn::LoadU(d, p + 3 * lanes));
+    }
+    hn::StoreU(a, d, dst + i);
+    hn::StoreU(b, d, dst + i + lanes);
+    hn::StoreU(c, d, dst + i + 2 * lanes);
+    hn::StoreU(e, d, dst + i + 3 * lanes);
+  }
+  const auto rest = [&](auto tag, int64_t at) HWY_ATTR {
+    auto v = hn::LoadU(tag, rows[0] + at);
+    for (int64_t k = 1; k < count; ++k) v = best(v, hn::LoadU(tag, rows[k] + at));
+    hn::StoreU(v, tag, dst + at);
+  };
+  for (; i + lanes <= n; i += lanes) rest(d, i);
+  if (i < n && n >= lanes) return rest(d, n - lanes);
+  for (; i < n; ++i) rest(one, i);
+}
+void BestOfRows(bool largest, const uint8_t* const* rows, int64_t count, uint8_t* dst, int64_t n) {
+  if (largest) {
+    BestOf(rows, count, dst, n, [](auto a, auto b) HWY_ATTR { return hn::Max(a, b); });
+  } else {
+    BestOf(rows, count, dst, n, [](auto a, auto b) HWY_ATTR { return hn::Min(a, b); });
+  }
+}
+
 }  // namespace minnow::vision::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -40,6 +81,7 @@ HWY_EXPORT(ChooseU16);
 HWY_EXPORT(ChooseI16);
 HWY_EXPORT(ChooseF32);
 HWY_EXPORT(ChooseF64);
+HWY_EXPORT(BestOfRows);
 
 namespace {
 
@@ -57,6 +99,16 @@ void choose(bool largest, const float* a, const float* b, float* dst, int64_t n)
 }
 void choose(bool largest, const double* a, const double* b, double* dst, int64_t n) {
   HWY_DYNAMIC_DISPATCH(ChooseF64)(largest, a, b, dst, n);
+}
+
+template <typename T>
+void best_of_rows(bool largest, const std::vector<const T*>& rows, T* dst, int64_t n) {
+  if constexpr (std::is_same_v<T, uint8_t>) {
+    HWY_DYNAMIC_DISPATCH(BestOfRows)(largest, rows.data(), static_cast<int64_t>(rows.size()), dst, n);
+  } else {
+    std::copy(rows[0], rows[0] + n, dst);
+    for (size_t k = 1; k < rows.size(); ++k) choose(largest, dst, rows[k], dst, n);
+  }
 }
 
 // dst[i] = the largest or smallest of row[i], row[i + step], ..., `count` of them: windows of 2, 4, 8 elements, then
@@ -90,6 +142,7 @@ Status morphology_of(const Picture& src, const Picture& dst, const std::vector<u
   const int64_t kept = is_rectangle ? n : extended;
   return over_rows(pool, dst.height, rows_per_task(dst, window.height), [&](int64_t begin, int64_t end) {
     std::vector<T> scratch(static_cast<size_t>(extended)), memory(static_cast<size_t>(kept * window.height));
+    std::vector<const T*> from(is_rectangle ? static_cast<size_t>(window.height) : at_row.size());
     const auto slot = [&](int64_t v) { return memory.data() + (v + window.height) % window.height * kept; };
     int64_t next = begin - window.y;
     for (int64_t y = begin; y < end; ++y) {
@@ -101,16 +154,10 @@ Status morphology_of(const Picture& src, const Picture& dst, const std::vector<u
           extension.fill<T>(next, slot(next), outside.data());
         }
       }
-      T* to = dst.mutable_row<T>(y);
       const auto row = [&](int64_t k) { return slot(y - window.y + k); };
-      if (is_rectangle) {
-        std::copy(row(0), row(0) + n, to);
-        for (int64_t k = 1; k < window.height; ++k) choose(largest, to, row(k), to, n);
-        continue;
-      }
-      const T* first = row(at_row[0]) + at_column[0];
-      std::copy(first, first + n, to);
-      for (size_t k = 1; k < at_row.size(); ++k) choose(largest, to, row(at_row[k]) + at_column[k], to, n);
+      for (size_t k = 0; k < from.size(); ++k)
+        from[k] = is_rectangle ? row(static_cast<int64_t>(k)) : row(at_row[k]) + at_column[k];
+      best_of_rows(largest, from, dst.mutable_row<T>(y), n);
     }
   });
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
@@ -165,14 +166,6 @@ void AddBytes(const uint8_t* HWY_RESTRICT src, uint16_t* HWY_RESTRICT sums, int6
   for (int64_t i = 0; i < n; ++i) sums[i] = static_cast<uint16_t>(sums[i] + src[i]);
 }
 
-// Highway reverses pairs of bytes.
-template <class D, class V>
-HWY_INLINE V Reversed(D d, V v) {
-  const hn::RepartitionToWide<D> pairs;
-  const auto p = hn::BitCast(pairs, v);
-  return hn::BitCast(d, hn::Reverse(pairs, hn::Or(hn::ShiftLeft<8>(p), hn::ShiftRight<8>(p))));
-}
-
 }  // namespace minnow::vision::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -311,14 +304,27 @@ std::array<int64_t, 256> count_bytes(const Picture& src, const Picture* mask) {
   return counts;
 }
 
-std::pair<int, int> range_of_bytes(const Picture& src) {
+namespace {
+// Rows without gaps between them are one.
+Picture joined_rows(Picture p) {
+  if (p.stride == p.row_elements()) p.width *= std::exchange(p.height, 1);
+  return p;
+}
+}  // namespace
+
+std::pair<int, int> range_of_bytes(const Picture& picture) {
+  const Picture src = joined_rows(picture);
+  constexpr int64_t kMost = 1 << 15;
   uint8_t least = 255, most = 0;
   for (int64_t y = 0; y < src.height; ++y)
-    HWY_DYNAMIC_DISPATCH(RangeOfBytes)(src.row<uint8_t>(y), src.row_elements(), &least, &most);
+    for (int64_t at = 0; at < src.row_elements() && (least > 0 || most < 255); at += kMost)
+      HWY_DYNAMIC_DISPATCH(RangeOfBytes)
+  (src.row<uint8_t>(y) + at, std::min(kMost, src.row_elements() - at), &least, &most);
   return {least, most};
 }
 
-double square_sum_of_bytes(const Picture& src) {
+double square_sum_of_bytes(const Picture& picture) {
+  const Picture src = joined_rows(picture);
   constexpr int64_t kMost = 1 << 15;
   uint64_t sum = 0;
   for (int64_t y = 0; y < src.height; ++y)

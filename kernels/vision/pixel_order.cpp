@@ -10,6 +10,14 @@ HWY_BEFORE_NAMESPACE();
 namespace minnow::vision::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Highway reverses pairs of bytes.
+template <class D, class V>
+HWY_INLINE V Reversed(D d, V v) {
+  const hn::RepartitionToWide<D> pairs;
+  const auto p = hn::BitCast(pairs, v);
+  return hn::BitCast(d, hn::Reverse(pairs, hn::Or(hn::ShiftLeft<8>(p), hn::ShiftRight<8>(p))));
+}
+
 void MirrorBytes(const uint8_t* src, uint8_t* dst, int64_t n) {
   const hn::ScalableTag<uint8_t> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -72,45 +80,55 @@ void TurnFours(const uint8_t* src, int64_t step, uint8_t* dst, int64_t dst_step,
   TurnSquares<4>(src, step, dst, dst_step, count);
 }
 
-void MergeBytes(const uint8_t* const* planes, int64_t channels, uint8_t* dst, int64_t n) {
-  const hn::ScalableTag<uint8_t> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+// Calls block(i) for each vector of [0, n), the last of them overlapping the one before. Returns false where n is less.
+template <typename Block>
+HWY_INLINE bool InVectors(int64_t lanes, int64_t n, Block block) {
+  if (n < lanes) return false;
   int64_t i = 0;
-  for (; i + lanes <= n && channels >= 2 && channels <= 4; i += lanes) {
-    const auto a = hn::LoadU(d, planes[0] + i), b = hn::LoadU(d, planes[1] + i);
-    if (channels == 2) {
-      hn::StoreInterleaved2(a, b, d, dst + 2 * i);
-      continue;
-    }
-    const auto c = hn::LoadU(d, planes[2] + i);
-    if (channels == 3) {
-      hn::StoreInterleaved3(a, b, c, d, dst + 3 * i);
-    } else {
-      hn::StoreInterleaved4(a, b, c, hn::LoadU(d, planes[3] + i), d, dst + 4 * i);
-    }
-  }
-  for (; i < n; ++i)
+  for (; i + lanes <= n; i += lanes) block(i);
+  if (i < n) block(n - lanes);
+  return true;
+}
+
+template <int kChannels>
+HWY_INLINE bool MergeVectors(const uint8_t* const* planes, uint8_t* dst, int64_t n) {
+  const hn::ScalableTag<uint8_t> d;
+  const uint8_t *a = planes[0], *b = planes[1], *c = kChannels > 2 ? planes[2] : a, *e = kChannels > 3 ? planes[3] : a;
+  return InVectors(static_cast<int64_t>(hn::Lanes(d)), n, [&](int64_t i) HWY_ATTR {
+    const auto x = hn::LoadU(d, a + i), y = hn::LoadU(d, b + i), z = hn::LoadU(d, c + i);
+    if constexpr (kChannels == 2) hn::StoreInterleaved2(x, y, d, dst + 2 * i);
+    if constexpr (kChannels == 3) hn::StoreInterleaved3(x, y, z, d, dst + 3 * i);
+    if constexpr (kChannels == 4) hn::StoreInterleaved4(x, y, z, hn::LoadU(d, e + i), d, dst + 4 * i);
+  });
+}
+void MergeBytes(const uint8_t* const* planes, int64_t channels, uint8_t* dst, int64_t n) {
+  if (channels == 2 && MergeVectors<2>(planes, dst, n)) return;
+  if (channels == 3 && MergeVectors<3>(planes, dst, n)) return;
+  if (channels == 4 && MergeVectors<4>(planes, dst, n)) return;
+  for (int64_t i = 0; i < n; ++i)
     for (int64_t c = 0; c < channels; ++c) dst[i * channels + c] = planes[c][i];
 }
-void SplitBytes(const uint8_t* src, int64_t channels, uint8_t* const* planes, int64_t n) {
+
+template <int kChannels>
+HWY_INLINE bool SplitVectors(const uint8_t* src, uint8_t* const* planes, int64_t n) {
   const hn::ScalableTag<uint8_t> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n && channels >= 2 && channels <= 4; i += lanes) {
-    hn::Vec<decltype(d)> a, b, c, e;
-    if (channels == 2) {
-      hn::LoadInterleaved2(d, src + 2 * i, a, b);
-    } else if (channels == 3) {
-      hn::LoadInterleaved3(d, src + 3 * i, a, b, c);
-    } else {
-      hn::LoadInterleaved4(d, src + 4 * i, a, b, c, e);
-    }
-    hn::StoreU(a, d, planes[0] + i);
-    hn::StoreU(b, d, planes[1] + i);
-    if (channels > 2) hn::StoreU(c, d, planes[2] + i);
-    if (channels > 3) hn::StoreU(e, d, planes[3] + i);
-  }
-  for (; i < n; ++i)
+  uint8_t *a = planes[0], *b = planes[1], *c = kChannels > 2 ? planes[2] : a, *e = kChannels > 3 ? planes[3] : a;
+  return InVectors(static_cast<int64_t>(hn::Lanes(d)), n, [&](int64_t i) HWY_ATTR {
+    hn::Vec<decltype(d)> x, y, z, w;
+    if constexpr (kChannels == 2) hn::LoadInterleaved2(d, src + 2 * i, x, y);
+    if constexpr (kChannels == 3) hn::LoadInterleaved3(d, src + 3 * i, x, y, z);
+    if constexpr (kChannels == 4) hn::LoadInterleaved4(d, src + 4 * i, x, y, z, w);
+    hn::StoreU(x, d, a + i);
+    hn::StoreU(y, d, b + i);
+    if constexpr (kChannels > 2) hn::StoreU(z, d, c + i);
+    if constexpr (kChannels > 3) hn::StoreU(w, d, e + i);
+  });
+}
+void SplitBytes(const uint8_t* src, int64_t channels, uint8_t* const* planes, int64_t n) {
+  if (channels == 2 && SplitVectors<2>(src, planes, n)) return;
+  if (channels == 3 && SplitVectors<3>(src, planes, n)) return;
+  if (channels == 4 && SplitVectors<4>(src, planes, n)) return;
+  for (int64_t i = 0; i < n; ++i)
     for (int64_t c = 0; c < channels; ++c) planes[c][i] = src[i * channels + c];
 }
 

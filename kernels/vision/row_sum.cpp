@@ -26,12 +26,19 @@ HWY_INLINE void InBlocks(int64_t n, int64_t step, Block block, Rest rest) {
   if (i < n) block(n - step);
 }
 
-// T: of the rows; the sums are of D, and begin with `start`. Four vectors at a time, which stay in registers. What
-// store gets is a vector and its place; `one` gets single sums where n is less than a vector.
-template <class D, typename T, typename N, class Store, class One>
-HWY_INLINE void SumOf(D d, const T* const* rows, const N* weight, int64_t taps, hn::TFromD<D> start, int64_t n,
-                      Store store, One one) {
+// T: of the rows; the sums are of D, and begin with `start`. Four vectors at a time, which stay in registers, as do
+// weights whose number the compiler knows (kTaps). What store gets is a vector and its place; `one` gets single sums
+// where n is less than a vector.
+template <int64_t kTaps = 0, class D, typename T, typename N, class Store, class One>
+HWY_INLINE void SumOf(D d, const T* const* all_rows, const N* weights, int64_t some_taps, hn::TFromD<D> start,
+                      int64_t n, Store store, One one) {
   using Sum = hn::TFromD<D>;
+  const T* copied_rows[kTaps + 1];
+  N copied_weights[kTaps + 1];  // for the compiler, sums that are written may be weights
+  for (int64_t k = 0; k < kTaps; ++k) copied_rows[k] = all_rows[k], copied_weights[k] = weights[k];
+  const int64_t taps = kTaps > 0 ? kTaps : some_taps;
+  const T* const* rows = kTaps > 0 ? copied_rows : all_rows;
+  const N* weight = kTaps > 0 ? copied_weights : weights;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto load = [&](const T* p) HWY_ATTR {
     if constexpr (sizeof(T) == sizeof(Sum)) {
@@ -41,11 +48,7 @@ HWY_INLINE void SumOf(D d, const T* const* rows, const N* weight, int64_t taps, 
     }
   };
   const auto add = [&](auto w, const T* p, auto sum) HWY_ATTR {
-    if constexpr (std::is_floating_point_v<Sum>) {
-      return hn::MulAdd(w, load(p), sum);
-    } else {
-      return hn::Add(hn::Mul(w, load(p)), sum);
-    }
+    return hn::Add(hn::Mul(w, load(p)), sum);  // not MulAdd, which rounds otherwise where there is no such instruction
   };
   const auto block = [&](int64_t i) HWY_ATTR {
     auto sum = hn::Set(d, start);
@@ -80,19 +83,30 @@ HWY_INLINE void SumOf(D d, const T* const* rows, const N* weight, int64_t taps, 
     one(sum, i);
   }
 }
-#define MINNOW_SUM(Name, T, N)                                                                              \
-  void Name(const T* const* rows, const N* weight, int64_t taps, N* dst, int64_t n) {                       \
-    const hn::ScalableTag<N> d;                                                                             \
-    SumOf(                                                                                                  \
-        d, rows, weight, taps, N{0}, n, [&](auto sum, int64_t i) HWY_ATTR { hn::StoreU(sum, d, dst + i); }, \
-        [&](N sum, int64_t i) HWY_ATTR { dst[i] = sum; });                                                  \
+template <int64_t kTaps = 0, typename T, typename N>
+HWY_INLINE void SumTo(const T* const* rows, const N* weight, int64_t taps, N* dst, int64_t n) {
+  const hn::ScalableTag<N> d;
+  SumOf<kTaps>(
+      d, rows, weight, taps, N{0}, n, [&](auto sum, int64_t i) HWY_ATTR { hn::StoreU(sum, d, dst + i); },
+      [&](N sum, int64_t i) HWY_ATTR { dst[i] = sum; });
+}
+#define MINNOW_SUM(Name, T, N)                                                        \
+  void Name(const T* const* rows, const N* weight, int64_t taps, N* dst, int64_t n) { \
+    SumTo(rows, weight, taps, dst, n);                                                \
   }
 MINNOW_SUM(SumInts, int32_t, int32_t)
 MINNOW_SUM(SumFloats, float, float)
 MINNOW_SUM(SumDoubles, double, double)
-MINNOW_SUM(SumBytes, uint8_t, uint16_t)
-MINNOW_SUM(SumShorts, uint16_t, uint16_t)
 #undef MINNOW_SUM
+#define MINNOW_SHORT_SUM(Name, T)                                                                   \
+  void Name(const T* const* rows, const uint16_t* weight, int64_t taps, uint16_t* dst, int64_t n) { \
+    if (taps == 2) return SumTo<2>(rows, weight, taps, dst, n);                                     \
+    if (taps == 3) return SumTo<3>(rows, weight, taps, dst, n);                                     \
+    SumTo(rows, weight, taps, dst, n);                                                              \
+  }
+MINNOW_SHORT_SUM(SumBytes, uint8_t)
+MINNOW_SHORT_SUM(SumShorts, uint16_t)
+#undef MINNOW_SHORT_SUM
 
 void MeanOfRows(const uint16_t* const* rows, const uint16_t* weight, int64_t taps, int bits, uint8_t* dst, int64_t n) {
   const hn::ScalableTag<int32_t> d;
@@ -114,6 +128,26 @@ void SlideShorts(const uint16_t* added, const uint16_t* removed, uint16_t* dst, 
   Slide(added, removed, dst, n);
 }
 void SlideInts(const int32_t* added, const int32_t* removed, int32_t* dst, int64_t n) { Slide(added, removed, dst, n); }
+
+// Sums as above, and their quotients.
+void SlideMeans(const uint16_t* added, const uint16_t* removed, uint16_t* sums, Quotient quotient, uint8_t* dst,
+                int64_t n) {
+  const hn::ScalableTag<uint16_t> d;
+  const hn::RebindToSigned<decltype(d)> as_signed;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  const auto offset = hn::Set(d, quotient.offset), factor = hn::Set(d, quotient.factor);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto sum = hn::Sub(hn::Add(hn::LoadU(d, sums + i), hn::LoadU(d, added + i)), hn::LoadU(d, removed + i));
+    hn::StoreU(sum, d, sums + i);
+    hn::StoreU(hn::DemoteTo(bytes, hn::BitCast(as_signed, hn::MulHigh(hn::Add(sum, offset), factor))), bytes, dst + i);
+  }
+  for (; i < n; ++i) {
+    sums[i] = static_cast<uint16_t>(sums[i] + added[i] - removed[i]);
+    dst[i] = static_cast<uint8_t>((static_cast<uint32_t>(sums[i]) + quotient.offset) * quotient.factor >> 16);
+  }
+}
 
 template <typename T, typename N>
 HWY_INLINE void Widen(const T* HWY_RESTRICT src, N* HWY_RESTRICT dst, int64_t n) {
@@ -215,6 +249,7 @@ HWY_EXPORT(SumShorts);
 HWY_EXPORT(MeanOfRows);
 HWY_EXPORT(SlideShorts);
 HWY_EXPORT(SlideInts);
+HWY_EXPORT(SlideMeans);
 HWY_EXPORT(WidenU8);
 HWY_EXPORT(WidenU16);
 HWY_EXPORT(WidenI16);
@@ -258,6 +293,11 @@ void slide_rows(const uint16_t* added, const uint16_t* removed, uint16_t* dst, i
 }
 void slide_rows(const int32_t* added, const int32_t* removed, int32_t* dst, int64_t n) {
   HWY_DYNAMIC_DISPATCH(SlideInts)(added, removed, dst, n);
+}
+
+void slide_means(const uint16_t* added, const uint16_t* removed, uint16_t* sums, Quotient quotient, uint8_t* dst,
+                 int64_t n) {
+  HWY_DYNAMIC_DISPATCH(SlideMeans)(added, removed, sums, quotient, dst, n);
 }
 
 void narrow_row(const uint16_t* src, int bits, uint8_t* dst, int64_t n) {

@@ -20,6 +20,14 @@ void mean_of_rows(const uint16_t* const* rows, const uint16_t* weight, int64_t t
 void slide_rows(const uint16_t* added, const uint16_t* removed, uint16_t* dst, int64_t n);
 void slide_rows(const int32_t* added, const int32_t* removed, int32_t* dst, int64_t n);
 
+// A quotient of x with a small number, rounded: (x + offset) * factor / 2^16.
+struct Quotient {
+  uint16_t offset, factor;
+};
+// The same with sums of 16 bits, and their quotients, which fit bytes.
+void slide_means(const uint16_t* added, const uint16_t* removed, uint16_t* sums, Quotient quotient, uint8_t* dst,
+                 int64_t n);
+
 // Rounded and divided by 2^bits, to what fits bytes.
 void narrow_row(const uint16_t* src, int bits, uint8_t* dst, int64_t n);
 // Sums times a factor, as `saturated` does it.

@@ -11,38 +11,59 @@ HWY_BEFORE_NAMESPACE();
 namespace minnow::vision::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Loops over arrays, which the compiler vectorizes. u and v are those of each pixel.
-void YuvBlock(const YuvCoefficients& given, const uint8_t* y, const uint8_t* u, const uint8_t* v,
-              uint8_t* HWY_RESTRICT r, uint8_t* HWY_RESTRICT g, uint8_t* HWY_RESTRICT b) {
-  const YuvCoefficients k = given;  // for the compiler, bytes that are written may be a part of it
-  const auto clipped = [&](int32_t x) HWY_ATTR {
-    x >>= k.bits;
-    x = x < 0 ? 0 : x;
-    return static_cast<uint8_t>(x > 255 ? 255 : x);
-  };
-  for (int i = 0; i < kYuvBlock; ++i) {
-    const int32_t below = y[i] - k.black, luma = (below < 0 ? 0 : below) * k.luma + k.half;
-    const int32_t cu = u[i] - 128, cv = v[i] - 128;
-    r[i] = clipped(luma + k.v_to_red * cv);
-    g[i] = clipped(luma + k.v_to_green * cv + k.u_to_green * cu);
-    b[i] = clipped(luma + k.u_to_blue * cu);
-  }
-}
-
-// Chroma of a block: each value stands for two pixels. u and v apart, or in pairs, the first of which is at `pairs`.
-void ChromaBlock(const uint8_t* first, const uint8_t* second, bool pairs, uint8_t* a, uint8_t* b) {
-  const hn::CappedTag<uint8_t, kYuvBlock / 2> d;
-  const auto lanes = static_cast<int>(hn::Lanes(d));
-  for (int i = 0; i < kYuvBlock / 2; i += lanes) {
-    hn::Vec<decltype(d)> x, y;
-    if (pairs) {
-      hn::LoadInterleaved2(d, first + 2 * i, x, y);
+// Two pixels, the lower and the upper byte of a word, share their chroma. u and v stand apart (step 1) or in pairs (2).
+void YuvBlock(const YuvCoefficients& k, const uint8_t* y, const uint8_t* u, const uint8_t* v, int64_t step, uint8_t* r,
+              uint8_t* g, uint8_t* b) {
+  const hn::CappedTag<int32_t, kYuvBlock / 2> d;
+  const hn::Rebind<uint16_t, decltype(d)> words;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  const hn::Repartition<uint8_t, decltype(words)> pixels;
+  const hn::Repartition<int16_t, decltype(d)> shorts;
+  const hn::Repartition<uint8_t, decltype(d)> wide;
+  const hn::Repartition<uint64_t, decltype(d)> eights;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto low = hn::Set(d, 255);
+  // For the compiler, bytes that are written may be weights.
+  const auto luma = hn::Set(d, k.luma), least = hn::Set(d, k.black * k.luma), u_to_blue = hn::Set(d, k.u_to_blue);
+  const auto v_to_red = hn::Set(d, k.v_to_red), v_to_green = hn::Set(d, k.v_to_green);
+  const auto u_to_green = hn::Set(d, k.u_to_green);
+  const int32_t start = k.half - k.black * k.luma;
+  const auto to_red = hn::Set(d, start - 128 * k.v_to_red), to_blue = hn::Set(d, start - 128 * k.u_to_blue);
+  const auto to_green = hn::Set(d, start - 128 * (k.v_to_green + k.u_to_green));
+  alignas(16) static constexpr uint8_t kOrder[16] = {0, 8, 2, 10, 4, 12, 6, 14, 1, 9, 3, 11, 5, 13, 7, 15};
+  const auto order = hn::LoadDup128(wide, kOrder);
+  const auto word = [&](const uint8_t* p)
+                        HWY_ATTR { return hn::PromoteTo(d, hn::BitCast(words, hn::LoadU(pixels, p))); };
+  for (int64_t i = 0; i < kYuvBlock / 2; i += lanes) {
+    hn::Vec<decltype(d)> cu, cv;
+    if (step == 2) {
+      const auto both = word(std::min(u, v) + 2 * i), first = hn::And(both, low), second = hn::ShiftRight<8>(both);
+      cu = u < v ? first : second;
+      cv = u < v ? second : first;
     } else {
-      x = hn::LoadU(d, first + i);
-      y = hn::LoadU(d, second + i);
+      cu = hn::PromoteTo(d, hn::LoadU(bytes, u + i));
+      cv = hn::PromoteTo(d, hn::LoadU(bytes, v + i));
     }
-    hn::StoreInterleaved2(x, x, d, a + 2 * i);
-    hn::StoreInterleaved2(y, y, d, b + 2 * i);
+    const auto both = word(y + 2 * i);
+    const auto first = hn::Max(hn::Mul(hn::And(both, low), luma), least);
+    const auto second = hn::Max(hn::Mul(hn::ShiftRight<8>(both), luma), least);
+    const auto sums = [&](auto chroma) HWY_ATTR {  // of four first pixels, then of the four second ones
+      const auto both_sums = hn::ReorderDemote2To(shorts, hn::ShiftRight<kYuvBits>(hn::Add(first, chroma)),
+                                                  hn::ShiftRight<kYuvBits>(hn::Add(second, chroma)));
+      return hn::Min(hn::Max(both_sums, hn::Zero(shorts)), hn::Set(shorts, 255));
+    };
+    const auto red = sums(hn::Add(hn::Mul(cv, v_to_red), to_red)),
+               blue = sums(hn::Add(hn::Mul(cu, u_to_blue), to_blue));
+    const auto green = sums(hn::Add(hn::Add(hn::Mul(cv, v_to_green), hn::Mul(cu, u_to_green)), to_green));
+    const auto in_order = [&](auto v) HWY_ATTR {  // the lower bytes of eight pixels, then the upper ones
+      return hn::BitCast(eights, hn::TableLookupBytes(hn::BitCast(wide, v), order));
+    };
+    const auto two = in_order(hn::Or(red, hn::ShiftLeft<8>(green))), third = in_order(blue);
+    const auto store = [&](auto plane, uint8_t* to)
+                           HWY_ATTR { hn::StoreU(hn::LowerHalf(hn::BitCast(wide, plane)), pixels, to + 2 * i); };
+    store(hn::ConcatEven(eights, two, two), r);
+    store(hn::ConcatOdd(eights, two, two), g);
+    store(hn::ConcatEven(eights, third, third), b);
   }
 }
 
@@ -53,27 +74,21 @@ HWY_AFTER_NAMESPACE();
 namespace minnow::vision {
 
 HWY_EXPORT(YuvBlock);
-HWY_EXPORT(ChromaBlock);
 
 void yuv_row(const YuvCoefficients& k, const uint8_t* y, int64_t y_step, const uint8_t* u, const uint8_t* v,
              int64_t step, uint8_t* dst, int64_t n, int64_t channels, bool red_first) {
-  uint8_t luma[kYuvBlock] = {}, cu[kYuvBlock] = {}, cv[kYuvBlock] = {}, r[kYuvBlock], g[kYuvBlock], b[kYuvBlock];
+  uint8_t luma[kYuvBlock] = {}, cu[kYuvBlock / 2] = {}, cv[kYuvBlock / 2] = {}, r[kYuvBlock], g[kYuvBlock],
+          b[kYuvBlock];
   for (int64_t at = 0; at < n; at += kYuvBlock) {
     const int64_t m = std::min<int64_t>(kYuvBlock, n - at);
-    const bool whole = m == kYuvBlock && y_step == 1 && (step == 1 || step == 2);
-    if (whole) {
-      const uint8_t *pu = u + at / 2 * step, *pv = v + at / 2 * step;
-      const bool v_first = step == 2 && pv < pu;
-      HWY_DYNAMIC_DISPATCH(ChromaBlock)(v_first ? pv : pu, pv, step == 2, v_first ? cv : cu, v_first ? cu : cv);
+    const uint8_t *py = y + at * y_step, *pu = u + at / 2 * step, *pv = v + at / 2 * step;
+    if (m == kYuvBlock && y_step == 1 && step <= 2) {
+      HWY_DYNAMIC_DISPATCH(YuvBlock)(k, py, pu, pv, step, r, g, b);
     } else {
-      for (int64_t i = 0; i < m; ++i) luma[i] = y[(at + i) * y_step];
-      for (int64_t i = 0; i < m; i += 2) {
-        const int64_t pair = (at + i) / 2 * step;
-        cu[i] = cu[i + 1] = u[pair];
-        cv[i] = cv[i + 1] = v[pair];
-      }
+      for (int64_t i = 0; i < m; ++i) luma[i] = py[i * y_step];
+      for (int64_t i = 0; i < (m + 1) / 2; ++i) cu[i] = pu[i * step], cv[i] = pv[i * step];
+      HWY_DYNAMIC_DISPATCH(YuvBlock)(k, luma, cu, cv, 1, r, g, b);
     }
-    HWY_DYNAMIC_DISPATCH(YuvBlock)(k, whole ? y + at : luma, cu, cv, r, g, b);
     join_planes(red_first ? r : b, g, red_first ? b : r, dst + at * channels, channels, m);
   }
 }
@@ -89,18 +104,17 @@ Status from_yuv(const YuvPlanes& src, const Picture& dst, bool red_first, Thread
 }
 
 void to_yuv(const Picture& src, uint8_t* y, uint8_t* u, uint8_t* v, bool red_first) {
-  uint8_t luma[kColorBlock], cu[kColorBlock], cv[kColorBlock];
+  uint8_t luma[kColorBlock], cu[kColorBlock / 2], cv[kColorBlock / 2];
   for (int64_t row = 0; row < src.height; ++row) {
     const uint8_t* p = src.row<uint8_t>(row);
+    const bool has_chroma = row % 2 == 0;
     for (int64_t at = 0; at < src.width; at += kColorBlock) {
       const int64_t m = std::min<int64_t>(kColorBlock, src.width - at);
-      video_block(p + at * src.channels, src.channels, red_first, m, luma, cu, cv);
+      video_block(p + at * src.channels, src.channels, red_first, m, luma, has_chroma ? cu : nullptr, cv);
       y = std::copy(luma, luma + m, y);
-      if (row % 2 != 0) continue;
-      for (int64_t i = 0; i < m; i += 2) {
-        *u++ = cu[i];
-        *v++ = cv[i];
-      }
+      if (!has_chroma) continue;
+      u = std::copy(cu, cu + m / 2, u);
+      v = std::copy(cv, cv + m / 2, v);
     }
   }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,7 +31,8 @@ from minnow.cv.constant import (
     NORM_L2,
     NORM_MINMAX,
 )
-from minnow.cv.thread import getNumThreads
+from minnow.cv.thread import thread_count
+from minnow.runtime._engine import vision
 from minnow.schema.errors import UsageError
 
 DEPTHS = {
@@ -178,20 +180,18 @@ def addWeighted(
 
 
 _MOST_PLANES = 512
-_SIMPLE = (np.uint8, np.float32)
+_SIMPLE = (np.dtype(np.uint8), np.dtype(np.float32))
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 def _weighed(
     a: npt.NDArray[Any], b: npt.NDArray[Any] | None, weights: Sequence[float], dtype: npt.DTypeLike
 ) -> npt.NDArray[Any]:
     """a * weights[0] + b * weights[1] + weights[2] of images of bytes or float32, in float32."""
-    from minnow.runtime._engine import vision
-
     result = np.empty(a.shape, dtype)
-    largest = float(np.finfo(np.float32).max)
-    alpha, beta, gamma = (min(max(w, -largest), largest) for w in weights)
+    alpha, beta, gamma = (min(max(w, -_LARGEST_FLOAT), _LARGEST_FLOAT) for w in weights)
     second = None if b is None else argument.rows(b)
-    vision.weigh(argument.rows(a), second, result, alpha, beta, gamma, getNumThreads())
+    vision.weigh(argument.rows(a), second, result, alpha, beta, gamma, thread_count())
     return result
 
 
@@ -219,8 +219,6 @@ def _masked(result: npt.NDArray[Any], dst: Any, mask: Any) -> npt.NDArray[Any]:
     """The result where the mask is not 0; elsewhere `dst`, or 0 where there is none that fits."""
     if mask is None:
         return written(result, dst)
-    from minnow.runtime._engine import vision
-
     chosen = mask_bytes(mask, result)
     before = None
     if dst is not None:
@@ -228,7 +226,7 @@ def _masked(result: npt.NDArray[Any], dst: Any, mask: Any) -> npt.NDArray[Any]:
         if given.dtype == result.dtype and _fits(given, result):
             before = np.array(given, order="C").reshape(result.shape)
     before = np.zeros(result.shape, result.dtype) if before is None else before
-    vision.copy_where(as_picture(result), chosen, as_picture(before), getNumThreads())
+    vision.copy_where(as_picture(result), chosen, as_picture(before), thread_count())
     return written(before, dst)
 
 
@@ -281,10 +279,8 @@ def flip(src: Array, flipCode: int, dst: Array | None = None) -> Array:
     """Mirrors an image: 0 exchanges top and bottom, 1 left and right, -1 both."""
     image = plain_image(src, "src")
     code = argument.integer(flipCode, "flipCode")
-    from minnow.runtime._engine import vision
-
     result = np.empty(image.shape, image.dtype)
-    vision.mirror(as_picture(image), as_picture(result), code <= 0, code != 0, getNumThreads())
+    vision.mirror(as_picture(image), as_picture(result), code <= 0, code != 0, thread_count())
     return written(result, dst)
 
 
@@ -343,8 +339,6 @@ def mean(src: Array, mask: Array | None = None) -> tuple[float, float, float, fl
 def _mean_of_bytes(
     image: npt.NDArray[np.uint8], mask: npt.NDArray[np.uint8] | None
 ) -> tuple[float, float, float, float]:
-    from minnow.runtime._engine import vision
-
     count = image.shape[0] * image.shape[1] if mask is None else int(np.count_nonzero(mask))
     sums = [*vision.channel_sums(image, mask), 0.0, 0.0, 0.0][:4]
     first, second, third, fourth = (total * (1.0 / count) if count else 0.0 for total in sums)
@@ -368,10 +362,8 @@ def merge(mv: Sequence[Array], dst: Array | None = None) -> Array:
                 f"mv[{i}] of {image.dtype} {list(image.shape)} does not fit mv[0] of {first.dtype} {list(first.shape)}"
             )
     if first.dtype == np.uint8 and 1 < len(images) <= _MOST_PLANES and all(image.ndim == 2 for image in images):
-        from minnow.runtime._engine import vision
-
         merged = np.empty((*first.shape, len(images)), np.uint8)
-        vision.merge([argument.rows(image) for image in images], merged, getNumThreads())
+        vision.merge([argument.rows(image) for image in images], merged, thread_count())
         return written(merged, dst)
     result = np.concatenate([image.reshape(*image.shape[:2], -1) for image in images], axis=2)
     return written(result[..., 0] if result.shape[2] == 1 else result, dst)
@@ -384,10 +376,8 @@ def split(m: Array, mv: None = None) -> tuple[Array, ...]:
         raise UsageError("mv must be None: it is the result")
     image = plain_image(m, "m")
     if image.dtype == np.uint8 and image.ndim == 3:
-        from minnow.runtime._engine import vision
-
         planes = [np.empty(image.shape[:2], np.uint8) for _ in range(image.shape[2])]
-        vision.split(argument.rows(image), planes, getNumThreads())
+        vision.split(argument.rows(image), planes, thread_count())
         return tuple(planes)
     channels = image.reshape(*image.shape[:2], -1)
     return tuple(np.ascontiguousarray(channels[..., c]) for c in range(channels.shape[2]))
@@ -429,23 +419,26 @@ def normalize(
             raise UsageError("NORM_MINMAX with a mask needs an image of one channel")
         values = image[mask_of(mask, image)]
     shift = 0.0
-    with np.errstate(all="ignore"):
-        if kind == NORM_MINMAX:
-            least, most = _range(values)
-            low, high = min(low, high), max(low, high)
-            scale = (high - low) * (1 / (most - least) if most - least > np.finfo(np.float64).eps else 0.0)
-            shift = low - least * scale
-        elif kind in (NORM_INF, NORM_L1, NORM_L2):
-            norm = _norm(values, kind)
-            scale = low / norm if norm > np.finfo(np.float64).eps else 0.0
-        else:
-            raise UsageError(f"norm_type is {kind}: it must be NORM_INF, NORM_L1, NORM_L2 or NORM_MINMAX")
+    if kind == NORM_MINMAX:
+        least, most = _range(values)
+        low, high = min(low, high), max(low, high)
+        scale = (high - low) * (1 / (most - least) if most - least > _EPSILON else 0.0)
+        shift = low - least * scale
+    elif kind in (NORM_INF, NORM_L1, NORM_L2):
+        norm = _norm(values, kind)
+        scale = low / norm if norm > _EPSILON else 0.0
+    else:
+        raise UsageError(f"norm_type is {kind}: it must be NORM_INF, NORM_L1, NORM_L2 or NORM_MINMAX")
+    if image.dtype in _SIMPLE and to in _SIMPLE:
+        result = _weighed(image, None, (scale, 0.0, shift), to)
+    else:
         wide = _wide(image.dtype, to)
-        if image.dtype in _SIMPLE and to in _SIMPLE:
-            result = _weighed(image, None, (scale, 0.0, shift), to)
-        else:
+        with np.errstate(all="ignore"):
             result = saturated(image.astype(wide) * wide(scale) + wide(shift), to)
     return _masked(result, dst, mask)
+
+
+_EPSILON = sys.float_info.epsilon
 
 
 def _range(values: npt.NDArray[Any]) -> tuple[float, float]:
@@ -453,11 +446,10 @@ def _range(values: npt.NDArray[Any]) -> tuple[float, float]:
     if values.size == 0:
         return 0.0, 0.0
     if values.dtype == np.uint8:
-        from minnow.runtime._engine import vision
-
         least, most = vision.range_of_bytes(argument.rows(np.atleast_2d(values)))
         return float(least), float(most)
-    return float(values.min()), float(values.max())
+    with np.errstate(all="ignore"):
+        return float(values.min()), float(values.max())
 
 
 def _norm(values: npt.NDArray[Any], kind: int) -> float:
@@ -465,18 +457,17 @@ def _norm(values: npt.NDArray[Any], kind: int) -> float:
     if values.size == 0:
         return 0.0
     if values.dtype == np.uint8:
-        from minnow.runtime._engine import vision
-
         image = argument.rows(np.atleast_2d(values))
         if kind == NORM_L2:
             return math.sqrt(vision.square_sum_of_bytes(image))
         if kind == NORM_INF:
             return float(vision.range_of_bytes(image)[1])
         return float(np.dot(np.array(vision.count_bytes(image, None), np.float64), np.arange(256)))
-    size = np.abs(values.astype(np.float64))
-    if kind == NORM_L2:
-        return math.sqrt(float(np.dot(size.ravel(), size.ravel())))
-    return float(size.max() if kind == NORM_INF else size.sum())
+    with np.errstate(all="ignore"):
+        size = np.abs(values.astype(np.float64))
+        if kind == NORM_L2:
+            return math.sqrt(float(np.dot(size.ravel(), size.ravel())))
+        return float(size.max() if kind == NORM_INF else size.sum())
 
 
 @exported

@@ -38,7 +38,8 @@ def exported(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         arrays = [a if type(a) in _PLAIN else _array_of(a) for a in args]
         named = {name: _array_of(a) for name, a in kwargs.items()} if kwargs else kwargs
-        return _var_of(function(*arrays, **named))  # type: ignore[arg-type, no-any-return]
+        result: Any = function(*arrays, **named)  # type: ignore[arg-type]
+        return Var._of(result, NHWC) if type(result) is np.ndarray else _var_of(result)  # type: ignore[return-value]
 
     return named("cv", like=f"cv2.{function.__name__}")(call)
 
@@ -46,8 +47,8 @@ def exported(function: Callable[P, R]) -> Callable[P, R]:
 def _array_of(value: Any) -> Any:
     if isinstance(value, Var):
         return np.asarray(value)
-    if isinstance(value, (list, tuple)) and any(isinstance(item, (Var, list, tuple)) for item in value):
-        items = [_array_of(item) for item in value]
+    if isinstance(value, (list, tuple)):
+        items = [item if type(item) in _PLAIN else _array_of(item) for item in value]
         return items if isinstance(value, list) else tuple(items)
     return value
 

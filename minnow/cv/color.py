@@ -10,7 +10,8 @@ import numpy as np
 from minnow.cv import argument, constant
 from minnow.cv.argument import Image, channels_of
 from minnow.cv.boundary import Array, exported
-from minnow.cv.thread import getNumThreads
+from minnow.cv.thread import thread_count
+from minnow.runtime._engine import vision
 from minnow.schema.errors import UsageError
 
 Space = Literal["reorder", "gray", "XYZ", "YCrCb", "YUV", "HSV", "HLS", "Lab", "Luv", "packed", "premultiplied"]
@@ -166,8 +167,6 @@ def cvtColor(src: Array, code: int, dstCn: int = 0) -> Array:
 
 def convert(src: Image, code: int, wanted: int = 0) -> Image:
     """The same for an image that has been checked."""
-    from minnow.runtime._engine import vision
-
     conversion = CONVERSIONS.get(code)
     if conversion is None:
         raise UsageError(f"{code} is no code of a conversion of colors", hint="use the constants COLOR_...")
@@ -185,14 +184,12 @@ def convert(src: Image, code: int, wanted: int = 0) -> Image:
         dst[...] = src
         return dst
     vision.color(
-        argument.rows(src), dst, _SPACES.index(c.space), c.back, c.swap, c.full, c.linear, c.green, getNumThreads()
+        argument.rows(src), dst, _SPACES.index(c.space), c.back, c.swap, c.full, c.linear, c.green, thread_count()
     )
     return dst
 
 
 def _from_video(src: Image, chroma: Image | None, conversion: Conversion) -> Image:
-    from minnow.runtime._engine import vision
-
     order = _VIDEO_ORDERS.index(conversion.video)
     height, width = src.shape[:2]
     if order < 4 and chroma is None:
@@ -206,13 +203,11 @@ def _from_video(src: Image, chroma: Image | None, conversion: Conversion) -> Ima
     if conversion.target == 1:
         return np.ascontiguousarray(src[:, :, 1 if conversion.video == "UYVY" else 0] if order >= 4 else src[:height])
     dst = argument.result((height, width, conversion.target), np.uint8)
-    vision.from_yuv(np.ascontiguousarray(src), chroma, dst, order, conversion.swap, getNumThreads())
+    vision.from_yuv(np.ascontiguousarray(src), chroma, dst, order, conversion.swap, thread_count())
     return dst
 
 
 def _to_video(src: Image, conversion: Conversion) -> Image:
-    from minnow.runtime._engine import vision
-
     height, width = src.shape[:2]
     if height % 2 or width % 2:
         raise UsageError(f"the image must have an even width and height, but its shape is {list(src.shape)}")

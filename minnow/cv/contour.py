@@ -100,8 +100,9 @@ def findContours(
     points, counts, links = _engine.find_contours(plane, retrieval, approximation, dx, dy)
     if not len(counts):
         return (), None
-    pieces = np.split(points.reshape(-1, 1, 2), np.cumsum(counts.ravel())[:-1])
-    return tuple(pieces), links.reshape(1, -1, 4)
+    points, ends = points.reshape(-1, 1, 2), np.cumsum(counts).tolist()
+    pieces = tuple(points[begin:end] for begin, end in zip([0, *ends], ends, strict=False))
+    return pieces, links.reshape(1, -1, 4)
 
 
 def _chosen(count: int, index: int, links: npt.NDArray[np.int64] | None, level: int) -> list[int]:

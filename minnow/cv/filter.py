@@ -21,7 +21,8 @@ from minnow.cv.constant import (
 )
 from minnow.cv.geometry import border_of, like
 from minnow.cv.kernel import LARGEST_KERNEL, anchor_of, derivative, derivative_pair, gaussian, window_size
-from minnow.cv.thread import getNumThreads
+from minnow.cv.thread import thread_count
+from minnow.runtime._engine import vision
 from minnow.schema.errors import UsageError
 
 
@@ -29,13 +30,13 @@ def _depth(ddepth: Any, src: Image) -> str:
     """The type of a result. Raises UsageError for one that holds less than that of the image."""
     depth = argument.integer(ddepth, "ddepth")
     if depth == -1:
-        return str(src.dtype.name)
+        return argument.name_of(src.dtype)
     found = np.dtype(DEPTHS[depth]) if depth in DEPTHS else None
-    if found is None or found.name not in argument.PIXEL_DTYPES:
+    if found is None or argument.name_of(found) not in argument.PIXEL_DTYPES:
         raise UsageError(f"ddepth is {depth}: it must be -1, CV_8U, CV_16U, CV_16S, CV_32F or CV_64F")
     if not np.can_cast(src.dtype, found):
         raise UsageError(f"an image of {src.dtype} gives no result of {found}", hint="ddepth=-1 keeps the type")
-    return str(found.name)
+    return argument.name_of(found)
 
 
 def _separable(
@@ -49,12 +50,10 @@ def _separable(
     delta: float = 0.0,
     bits: int = -1,
 ) -> Image:
-    from minnow.runtime._engine import vision
-
     dst = like(src, dtype)
     x, y = anchor or (len(across) // 2, len(down) // 2)
     wx, wy = [float(w) for w in across], [float(w) for w in down]
-    vision.separable(argument.rows(src), dst, wx, wy, x, y, delta, bits, border, getNumThreads())
+    vision.separable(argument.rows(src), dst, wx, wy, x, y, delta, bits, border, thread_count())
     return dst
 
 
@@ -221,13 +220,11 @@ def Laplacian(
 
 
 def _windowed(src: Image, dtype: str, weights: Image, anchor: tuple[int, int], delta: float, border: int) -> Image:
-    from minnow.runtime._engine import vision
-
     dst = like(src, dtype)
     height, width = weights.shape
     window = [width, height, *anchor]
     flat = [float(w) for w in weights.ravel()]
-    vision.windowed(argument.rows(src), dst, flat, window, delta, border, getNumThreads())
+    vision.windowed(argument.rows(src), dst, flat, window, delta, border, thread_count())
     return dst
 
 
@@ -293,8 +290,6 @@ def sepFilter2D(
 
 def _box(src: Array, ddepth: Any, ksize: Any, normalize: bool, borderType: Any, anchor: Any, squares: bool) -> Image:
     normalize = argument.flag(normalize, "normalize")
-    from minnow.runtime._engine import vision
-
     image = argument.image(src)
     width, height = window_size(ksize)
     x, y = anchor_of(anchor, width, height)
@@ -307,7 +302,7 @@ def _box(src: Array, ddepth: Any, ksize: Any, normalize: bool, borderType: Any, 
         height, y = (1, 0) if image.shape[0] == 1 else (height, y)
     dst = like(image, dtype)
     factor = 1 / (width * height) if normalize else 1.0
-    vision.box(argument.rows(image), dst, [width, height, x, y], squares, factor, border, getNumThreads())
+    vision.box(argument.rows(image), dst, [width, height, x, y], squares, factor, border, thread_count())
     return dst
 
 
@@ -374,8 +369,6 @@ def bilateralFilter(
         sigmaSpace: the same of distances in pixels.
         borderType: what lies outside of the image.
     """
-    from minnow.runtime._engine import vision
-
     image = argument.image(src, dtypes=("uint8", "float32"), channels=(1, 3))
     color, space = argument.number(sigmaColor, "sigmaColor"), argument.number(sigmaSpace, "sigmaSpace")
     color, space = color if color > 0 else 1.0, space if space > 0 else 1.0
@@ -384,7 +377,7 @@ def bilateralFilter(
     if radius > LARGEST_KERNEL // 2:
         raise UsageError(f"a window of {2 * radius + 1} pixels is too large")
     dst = like(image, argument.name_of(image.dtype))
-    vision.bilateral(argument.rows(image), dst, radius, color, space, filter_border(borderType), getNumThreads())
+    vision.bilateral(argument.rows(image), dst, radius, color, space, filter_border(borderType), thread_count())
     return dst
 
 

@@ -34,8 +34,9 @@ from minnow.cv.constant import (
     WARP_INVERSE_MAP,
 )
 from minnow.cv.finish import Finishing
-from minnow.cv.thread import getNumThreads
+from minnow.cv.thread import thread_count
 from minnow.cv.transform import inverse_affine
+from minnow.runtime._engine import vision
 from minnow.schema.errors import UsageError
 
 
@@ -122,13 +123,11 @@ def _fused_copy(image: Image, finishing: Finishing) -> Image:
 
 
 def _resized(image: Image, size: tuple[int, int], scales: tuple[float, float], how: int, finishing: Finishing) -> Image:
-    from minnow.runtime._engine import vision
-
     fused = finishing.fused
     channels = channels_of(image) if fused is None else finishing.channels
     dtype = np.dtype(np.float32) if fused is not None and finishing.is_normalizing else image.dtype
     result = argument.result(shape_of(size[1], size[0], channels), dtype)
-    vision.resize(image, result, how, *scales, fused, getNumThreads())
+    vision.resize(image, result, how, *scales, fused, thread_count())
     return finishing.apply(result) if fused is None and finishing.is_wanted else result
 
 
@@ -144,16 +143,14 @@ def rotate(src: Array, rotateCode: int) -> Array:
     code = argument.integer(rotateCode, "rotateCode")
     if code not in (ROTATE_90_CLOCKWISE, ROTATE_180, ROTATE_90_COUNTERCLOCKWISE):
         raise UsageError(f"rotateCode is {code}: it must be one of the constants ROTATE_...")
-    from minnow.runtime._engine import vision
-
     height, width, channels = image.shape[0], image.shape[1], channels_of(image)
     height, width = (height, width) if code == ROTATE_180 else (width, height)
     result = argument.result(shape_of(height, width, channels), image.dtype)
     source, target = (as_picture(argument.rows(v)) for v in (image, result))
     if code == ROTATE_180:
-        vision.mirror(source, target, True, True, getNumThreads())
+        vision.mirror(source, target, True, True, thread_count())
     else:
-        vision.turn(source, target, code == ROTATE_90_CLOCKWISE, getNumThreads())
+        vision.turn(source, target, code == ROTATE_90_CLOCKWISE, thread_count())
     return result
 
 
@@ -206,8 +203,6 @@ def warpAffine(
         mean: subtracted from each channel after that.
         norm: what the rest is multiplied by. With `mean` or `norm` the result is float32.
     """
-    from minnow.runtime._engine import vision
-
     image = argument.image(src)
     how, others = _interpolation(flags, "flags")
     matrix = _matrix(M, 2)
@@ -219,7 +214,7 @@ def warpAffine(
     channels = channels_of(image) if fused is None else finishing.channels
     dtype = np.dtype(np.float32) if fused is not None and finishing.is_normalizing else image.dtype
     result = argument.result(shape_of(height, width, channels), dtype)
-    vision.warp(argument.rows(image), result, list(inverse.ravel()), how, border, list(value), fused, getNumThreads())
+    vision.warp(argument.rows(image), result, list(inverse.ravel()), how, border, list(value), fused, thread_count())
     return finishing.apply(result) if fused is None and finishing.is_wanted else result
 
 
@@ -242,8 +237,6 @@ def warpPerspective(
         borderMode: what lies outside of the image.
         borderValue: that value, with BORDER_CONSTANT.
     """
-    from minnow.runtime._engine import vision
-
     image = argument.image(src)
     how, others = _interpolation(flags, "flags")
     inverse = _matrix(M, 3)
@@ -252,7 +245,7 @@ def warpPerspective(
     width, height = argument.size(dsize, "dsize")
     border, value = border_of(borderMode, "borderMode"), argument.scalar(borderValue, "borderValue")
     result = argument.result(shape_of(height, width, channels_of(image)), image.dtype)
-    vision.warp(argument.rows(image), result, list(inverse.ravel()), how, border, list(value), None, getNumThreads())
+    vision.warp(argument.rows(image), result, list(inverse.ravel()), how, border, list(value), None, thread_count())
     return result
 
 
@@ -277,8 +270,6 @@ def remap(
         borderMode: what lies outside of the image.
         borderValue: that value, with BORDER_CONSTANT.
     """
-    from minnow.runtime._engine import vision
-
     image = argument.image(src)
     how, others = _interpolation(interpolation, "interpolation")
     if others:
@@ -286,7 +277,7 @@ def remap(
     first, second = _maps(map1, map2)
     border, value = border_of(borderMode, "borderMode"), argument.scalar(borderValue, "borderValue")
     result = argument.result(shape_of(first.shape[0], first.shape[1], channels_of(image)), image.dtype)
-    vision.remap(argument.rows(image), result, first, second, how, border, list(value), getNumThreads())
+    vision.remap(argument.rows(image), result, first, second, how, border, list(value), thread_count())
     return result
 
 
@@ -362,8 +353,6 @@ def getRectSubPix(image: Array, patchSize: Any, center: Any, patchType: int = -1
         center: (x, y) of its center.
         patchType: CV_32F for a result of float32; -1 for that of the image.
     """
-    from minnow.runtime._engine import vision
-
     src = argument.image(image, "image", dtypes=("uint8", "float32"), channels=(1, 3))
     width, height = argument.size(patchSize, "patchSize")
     x, y = argument.point(center, "center")

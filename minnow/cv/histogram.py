@@ -11,6 +11,7 @@ import numpy.typing as npt
 from minnow.cv import argument
 from minnow.cv.arithmetic import mask_bytes, written
 from minnow.cv.boundary import Array, exported
+from minnow.runtime._engine import vision
 from minnow.schema.errors import UsageError
 
 MOST_DIMENSIONS = 32
@@ -86,8 +87,6 @@ def _counts(
     mask: npt.NDArray[np.uint8] | None,
 ) -> npt.NDArray[np.float64]:
     if len(planes) == 1 and planes[0].dtype == np.uint8:  # how often each of 256 values occurs says all
-        from minnow.runtime._engine import vision
-
         bins, valid = _bins_of(np.arange(256, dtype=np.float64), sizes[0], bounds[0], bounds[1])
         values = np.array(vision.count_bytes(argument.rows(planes[0]), mask), np.int64)
         return np.asarray(np.bincount(bins[valid], values[valid], sizes[0]), np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -70,7 +71,8 @@ def derivative(order: int, size: int) -> list[int]:
     return weights
 
 
-def derivative_pair(dx: int, dy: int, ksize: int) -> tuple[list[int], list[int]]:
+@functools.cache
+def derivative_pair(dx: int, dy: int, ksize: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Weights of both axes for derivatives of these orders."""
     for name, order in (("dx", dx), ("dy", dy)):
         if order < 0:
@@ -80,7 +82,7 @@ def derivative_pair(dx: int, dy: int, ksize: int) -> tuple[list[int], list[int]]
     if ksize == FILTER_SCHARR:
         if dx + dy != 1:
             raise UsageError("Scharr's filter is for first derivatives: dx + dy must be 1")
-        smooth, differences = [3, 10, 3], [-1, 0, 1]
+        smooth, differences = (3, 10, 3), (-1, 0, 1)
         return (differences, smooth) if dx else (smooth, differences)
     if ksize % 2 == 0 or not 1 <= ksize <= 31:
         raise UsageError(f"ksize is {ksize}: it must be odd and from 1 to 31, or FILTER_SCHARR")
@@ -89,7 +91,7 @@ def derivative_pair(dx: int, dy: int, ksize: int) -> tuple[list[int], list[int]]
         size = max(ksize, 3) if ksize == 1 and order > 0 else ksize
         if size <= order:
             raise UsageError(f"a window of {size} pixels has no derivative of order {order}")
-        pair.append(derivative(order, size))
+        pair.append(tuple(derivative(order, size)))
     return pair[0], pair[1]
 
 

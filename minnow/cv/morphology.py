@@ -14,7 +14,8 @@ from minnow.cv.constant import BORDER_CONSTANT, BORDER_DEFAULT, BORDER_WRAP
 from minnow.cv.filter import filter_border
 from minnow.cv.geometry import border_of, shape_of, without_one
 from minnow.cv.kernel import LARGEST_KERNEL, anchor_of
-from minnow.cv.thread import getNumThreads
+from minnow.cv.thread import thread_count
+from minnow.runtime._engine import vision
 from minnow.schema.errors import UsageError
 
 
@@ -27,8 +28,6 @@ def _morphology(
     borderValue: Any,
     largest: bool,
 ) -> Image:
-    from minnow.runtime._engine import vision
-
     image = argument.image(src)
     count = argument.integer(iterations, "iterations", 0)
     border = filter_border(borderType)
@@ -54,7 +53,7 @@ def _morphology(
     flat = shape.ravel().tolist()
     for _ in range(count):
         result = np.empty_like(current)
-        vision.morph(current, result, flat, [width, height, x, y], largest, border, value, getNumThreads())
+        vision.morph(current, result, flat, [width, height, x, y], largest, border, value, thread_count())
         if count > 2 and np.array_equal(result, current):
             break
         current = result
@@ -129,8 +128,6 @@ def pyrDown(src: Array, dstsize: Any = None, borderType: int = BORDER_DEFAULT) -
         dstsize: (width, height) of the result; None: half of that of the image, rounded up.
         borderType: what lies outside of the image; not BORDER_CONSTANT.
     """
-    from minnow.runtime._engine import vision
-
     image = argument.image(src)
     border = border_of(borderType)
     if border in (BORDER_CONSTANT, BORDER_WRAP):
@@ -141,11 +138,11 @@ def pyrDown(src: Array, dstsize: Any = None, borderType: int = BORDER_DEFAULT) -
         raise UsageError(f"dstsize is {size}: it must be half of {(width, height)}, rounded up, or 1 less")
     if image.dtype in (np.uint8, np.float32):
         small = _of_size(image, size)
-        vision.pyramid(argument.rows(image), small, False, border, getNumThreads())
+        vision.pyramid(argument.rows(image), small, False, border, thread_count())
         return small
     weights = [w / 16 for w in (1.0, 4.0, 6.0, 4.0, 1.0)]
     full = np.empty_like(argument.rows(image))
-    vision.separable(argument.rows(image), full, weights, weights, 2, 2, 0.0, -1, border, getNumThreads())
+    vision.separable(argument.rows(image), full, weights, weights, 2, 2, 0.0, -1, border, thread_count())
     small = full[: 2 * size[1] : 2, : 2 * size[0] : 2]
     return np.ascontiguousarray(without_one(small))
 
@@ -159,8 +156,6 @@ def pyrUp(src: Array, dstsize: Any = None, borderType: int = BORDER_DEFAULT) -> 
         dstsize: (width, height) of the result; None: twice that of the image.
         borderType: BORDER_DEFAULT, the only border there is.
     """
-    from minnow.runtime._engine import vision
-
     image = argument.image(src)
     if border_of(borderType) != BORDER_DEFAULT:
         raise UsageError("pyrUp has only BORDER_DEFAULT")
@@ -168,7 +163,7 @@ def pyrUp(src: Array, dstsize: Any = None, borderType: int = BORDER_DEFAULT) -> 
     size = _pyramid_size(dstsize, (2 * width, 2 * height), (1, 1))
     if image.dtype in (np.uint8, np.float32):
         large = _of_size(image, size)
-        vision.pyramid(argument.rows(image), large, True, BORDER_DEFAULT, getNumThreads())
+        vision.pyramid(argument.rows(image), large, True, BORDER_DEFAULT, thread_count())
         return large
     dtype = np.int32 if image.dtype.kind in "ui" else image.dtype
     up = _doubled(_doubled(image.astype(dtype), 0)[: size[1]], 1)[:, : size[0]]

@@ -8,6 +8,7 @@ import zlib
 import numpy as np
 
 from minnow.cv.argument import Image
+from minnow.runtime._engine import vision
 from minnow.schema.errors import FormatError, UnsupportedError
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -41,8 +42,6 @@ def decode(data: bytes) -> Image:
         FormatError: the file is damaged.
         UnsupportedError: it is interlaced.
     """
-    from minnow.runtime._engine import vision
-
     width = height = color = 0
     packed = []
     at = len(SIGNATURE)

@@ -10,12 +10,17 @@ from minnow.cv.boundary import exported
 _threads = 0
 
 
-@exported
-def getNumThreads() -> int:
-    """The number of threads that functions of this package use: at first one for each processor of the process."""
+def thread_count() -> int:
+    """The same as `getNumThreads`, for the modules of this package."""
     global _threads
     _threads = _threads or len(os.sched_getaffinity(0))
     return _threads
+
+
+@exported
+def getNumThreads() -> int:
+    """The number of threads that functions of this package use: at first one for each processor of the process."""
+    return thread_count()
 
 
 @exported

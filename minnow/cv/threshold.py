@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -25,7 +26,8 @@ from minnow.cv.constant import (
 )
 from minnow.cv.filter import GaussianBlur, boxFilter
 from minnow.cv.pair import paired
-from minnow.cv.thread import getNumThreads
+from minnow.cv.thread import thread_count
+from minnow.runtime._engine import vision
 from minnow.schema.errors import UsageError
 
 
@@ -59,8 +61,6 @@ def threshold(src: Array, thresh: float, maxval: float, type: int, dst: Array | 
     if automatic:
         known = ("uint8", "uint16") if automatic == THRESH_OTSU else ("uint8",)
         argument.image(image, "src", dtypes=known, channels=(1,))
-        from minnow.runtime._engine import vision
-
         counts = _counts(image)
         limit = float(vision.otsu(counts.tolist()) if automatic == THRESH_OTSU else _triangle(counts))
     if image.dtype.kind in "iu":
@@ -70,37 +70,40 @@ def threshold(src: Array, thresh: float, maxval: float, type: int, dst: Array | 
 
 def _compared(image: npt.NDArray[Any], limit: float, most: float, kind: int) -> npt.NDArray[Any]:
     is_inside = True
+    bound, top, zero = limit, most, 0.0
     if image.dtype.kind in "iu":
-        limits = np.iinfo(image.dtype)
-        is_inside = limits.min <= limit <= limits.max
-        values = [min(max(v, limits.min), limits.max) for v in (limit, most)]
-    else:
-        values = [limit, most]
-    with np.errstate(over="ignore"):
-        bound, top, zero = np.array([*values, 0]).astype(image.dtype)
-    below_and_above = {
+        least, largest = _limits(image.dtype)
+        is_inside = least <= limit <= largest
+        bound, top = (float(min(max(v, least), largest)) for v in (limit, most))
+    elif image.dtype != np.float64:
+        with np.errstate(over="ignore"):
+            bound, top = (float(v) for v in np.array([limit, most]).astype(image.dtype))
+    below: float | None
+    otherwise: float | None
+    below, otherwise = {
         THRESH_BINARY: (zero, top),
         THRESH_BINARY_INV: (top, zero),
         THRESH_TRUNC: (None, bound),
         THRESH_TOZERO: (zero, None),
         THRESH_TOZERO_INV: (None, zero),
-    }
-    below, otherwise = below_and_above[kind]
+    }[kind]
     if is_inside:
-        from minnow.runtime._engine import vision
-
         result: npt.NDArray[Any] = np.empty(image.shape, image.dtype)
-        numbers = (None if v is None else float(v) for v in (otherwise, below))
-        vision.compare(argument.rows(image), result, float(bound), *numbers, getNumThreads())
+        vision.compare(argument.rows(image), result, bound, otherwise, below, thread_count())
         return result
     chosen = otherwise if limit < 0 else below  # all are above, or none
     return image.copy() if chosen is None else np.full_like(image, chosen)
 
 
+@functools.cache
+def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Of a type of integers; numpy makes them anew each time."""
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
 def _counts(image: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """How often each value occurs."""
-    from minnow.runtime._engine import vision
-
     if image.dtype == np.uint8:
         return np.array(vision.count_bytes(argument.rows(image), None), np.int64)
     return np.bincount(image.ravel(), minlength=np.iinfo(image.dtype).max + 1)
@@ -208,8 +211,6 @@ def blendLinear(src1: Array, src2: Array, weights1: Array, weights2: Array, dst:
         if w.shape != a.shape[:2] or w.dtype != np.float32:
             raise UsageError(f"{name} must be float32 {list(a.shape[:2])}, not {w.dtype} {list(w.shape)}")
         given.append(argument.rows(w))
-    from minnow.runtime._engine import vision
-
     result: npt.NDArray[Any] = np.empty(a.shape, a.dtype)
-    vision.blend(argument.rows(a), argument.rows(b), *given, result, getNumThreads())
+    vision.blend(argument.rows(a), argument.rows(b), *given, result, thread_count())
     return written(result, dst)

@@ -42,6 +42,16 @@ def test_blurs(border: int, rng: np.random.Generator) -> None:
     assert compared > 4 * ROUNDS
 
 
+def test_means_of_small_windows(rng: np.random.Generator) -> None:
+    for width, height in [(5, 1), (3, 3), (5, 2), (3, 6), (4, 5), (3, 7), (11, 3), (17, 15)]:
+        for shape in [(7, 5), (40, 131, 3)]:
+            image = rng.integers(0, 256, shape, np.uint8)
+            np.testing.assert_array_equal(cv.blur(image, (width, height)), cv2.blur(image, (width, height)))
+    for side in (1, 2, 4):  # OpenCV gives 101 with (2, 1)
+        image = np.full((9, 70), 100, np.uint8)
+        np.testing.assert_array_equal(cv.blur(image, (2, side)), image)
+
+
 @pytest.mark.parametrize("border", BORDERS)
 def test_derivatives_and_other_weights(border: int, rng: np.random.Generator) -> None:
     compared = 0
