@@ -25,6 +25,7 @@ const Tile kTiles[] = {
     MINNOW_TILE("tma", kF16, __half, 128, 128, 2, 6, 1),
     MINNOW_TILE("tma", kF16, __half, 128, 192, 2, 5, 1),
     MINNOW_TILE("tma", kF16, __half, 128, 256, 2, 4, 1),
+    MINNOW_TILE("tma", kF16, __half, 192, 128, 3, 5, 1),
     MINNOW_TILE("tma", kF16, __half, 256, 64, 2, 5, 1),
     MINNOW_TILE("tma", kF16, __half, 256, 128, 2, 4, 1),
     MINNOW_TILE("tma_bf16_", kBF16, __nv_bfloat16, 64, 64, 1, 6, 2),
