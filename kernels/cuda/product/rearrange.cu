@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/cuda/divide.h"
 #include "kernels/cuda/product/ending.cuh"
 
 namespace minnow::cuda {
@@ -51,17 +52,28 @@ __global__ void __launch_bounds__(kThreads) scale_weights_kernel(WeightScaling s
   }
 }
 
+struct GatherDivisors {
+  Divisor chunks, width, height;
+};
+
 // A thread makes 8 channels of a pixel. kBlock: the side of the blocks, 0 for any. `whole`: where a row of a block has
 // 8 elements or more, they lie at multiples of 16 bytes.
 template <typename T, int kBlock, typename Index>
-__global__ void __launch_bounds__(kThreads) gather_blocks_kernel(BlockGather g, int chunks, Index total, bool whole) {
+__global__ void __launch_bounds__(kThreads)
+    gather_blocks_kernel(BlockGather g, GatherDivisors by, Index total, bool whole) {
   let_next_start();
   const Index i = blockIdx.x * Index{kThreads} + static_cast<Index>(threadIdx.x);
-  const int chunk = static_cast<int>(i % chunks);
-  Index pixel = i / chunks;
-  const int w = static_cast<int>(pixel % g.out_width);
-  pixel /= g.out_width;
-  const int h = static_cast<int>(pixel % g.out_height), image = static_cast<int>(pixel / g.out_height);
+  int chunk, w, h, image;
+  if constexpr (sizeof(Index) == 4) {
+    chunk = i;
+    w = by.chunks.split(&chunk);
+    h = by.width.split(&w);
+    image = by.height.split(&h);
+  } else {
+    const Index pixel = i / by.chunks.value, line = pixel / g.out_width;
+    chunk = static_cast<int>(i % by.chunks.value), w = static_cast<int>(pixel % g.out_width);
+    h = static_cast<int>(line % g.out_height), image = static_cast<int>(line / g.out_height);
+  }
   const int block = kBlock > 0 ? kBlock : g.block, area = block * block;
   wait_for_previous();
   if (i >= total) return;
@@ -144,16 +156,17 @@ namespace {
 template <typename T>
 Status gather_of(const BlockGather& g, int chunks, int64_t total, cudaStream_t stream) {
   const dim3 grid(groups(total, kThreads));
+  const GatherDivisors by = {Divisor(chunks), Divisor(g.out_width), Divisor(g.out_height)};
   const auto is_even = [](int64_t n) { return n * static_cast<int64_t>(sizeof(T)) % 16 == 0; };
   const bool whole = g.block % 8 == 0 && is_even(g.width) && is_even(g.pad_w) && is_even(g.block) &&
                      reinterpret_cast<uintptr_t>(g.from) % 16 == 0;
   if (total > std::numeric_limits<int>::max() - kThreads)
-    return start("to gather blocks", gather_blocks_kernel<T, 0, int64_t>, grid, stream, g, chunks, total, whole);
+    return start("to gather blocks", gather_blocks_kernel<T, 0, int64_t>, grid, stream, g, by, total, whole);
   const auto kernel = g.block == 2    ? gather_blocks_kernel<T, 2, int>
                       : g.block == 4  ? gather_blocks_kernel<T, 4, int>
                       : g.block == 16 ? gather_blocks_kernel<T, 16, int>
                                       : gather_blocks_kernel<T, 0, int>;
-  return start("to gather blocks", kernel, grid, stream, g, chunks, static_cast<int>(total), whole);
+  return start("to gather blocks", kernel, grid, stream, g, by, static_cast<int>(total), whole);
 }
 
 }  // namespace
