@@ -40,7 +40,9 @@ __global__ void __launch_bounds__(kThreads) tensor_kernel(const __grid_constant_
   };
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) read_weights(i, begin + i);
+  FewRowsEnd<T, tiles * 16> finish(a, first);
   wait_previous();
+  finish.read_residual(a);
   const T* x = a.x + quad * a.x_row + pair * 8;
   const bool has_row = quad < a.rows;
   float sum[tiles][4] = {};
@@ -67,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) tensor_kernel(const __grid_constant_
 #pragma unroll
     for (int e = 0; e < 4; ++e) part[warp][t * 16 + quad + (e >> 1) * 8][pair * 2 + (e & 1)] = sum[t][e];
   }
-  join_few<T, tiles * 16>(a, first, &part[0][0][0]);
+  finish.join(a, &part[0][0][0]);
 #endif
 }
 
@@ -99,7 +101,9 @@ __global__ void __launch_bounds__(kThreads) fma_kernel(const __grid_constant__ F
   uint4 w[2][kColumns];
   read(w[0], warp);
   read(w[1], warp + kFewRowsWarps);
+  FewRowsEnd<T, kColumns> finish(a, first);
   wait_previous();
+  finish.read_residual(a);
   float sum[kColumns][M] = {};
   for (int step = warp; step < steps; step += 2 * kFewRowsWarps) {
 #pragma unroll
@@ -130,7 +134,7 @@ __global__ void __launch_bounds__(kThreads) fma_kernel(const __grid_constant__ F
       if (lane == 0) part[warp][c][m] = v;
     }
   }
-  join_few<T, kColumns>(a, first, &part[0][0][0]);
+  finish.join(a, &part[0][0][0]);
 }
 
 template <typename T>

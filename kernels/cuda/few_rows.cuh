@@ -29,27 +29,39 @@ __device__ __forceinline__ uint4 load_once(const void* from) {
   return v;
 }
 
-template <typename T>
-__device__ __forceinline__ void write_few(const FewRowsArguments<T>& a, int row, int column, float v) {
-  float one[1] = {v + (a.bias == nullptr ? 0.0f : __ldg(a.bias + column))};
-  const size_t at = static_cast<size_t>(row) * a.y_row + column;
-  if (a.residual != nullptr) one[0] += to_float(a.residual[at]);
-  activate<kIsF32<T>>(one, a.activation);
-  a.y[at] = from_float<T>(one[0]);
-}
-
-// The sums of all warps of a block, [warps][columns of y][8 rows], then y. Every thread comes here.
-template <typename T, int columns>
-__device__ __forceinline__ void join_few(const FewRowsArguments<T>& a, int first, const float* part) {
-  __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < columns * 8; i += kFewRowsWarps * 32) {
-    const int column = first + i / 8, row = i % 8;
-    if (row >= a.rows || column >= a.n) continue;
-    float sum = 0.0f;
-#pragma unroll
-    for (int w = 0; w < kFewRowsWarps; ++w) sum += part[w * columns * 8 + i];
-    write_few(a, row, column, sum);
+// How a block ends: the sums of its warps, [warps][columns][8 rows], become y. Each of the first threads has one number
+// of it; what is added is read before the sums are there.
+template <typename T, int columns, int warps = kFewRowsWarps>
+class FewRowsEnd {
+ public:
+  __device__ __forceinline__ FewRowsEnd(const FewRowsArguments<T>& a, int first)
+      : column_(first + static_cast<int>(threadIdx.x) / 8), row_(static_cast<int>(threadIdx.x) % 8) {
+    there_ = static_cast<int>(threadIdx.x) < columns * 8 && column_ < a.n && row_ < a.rows;
+    if (there_ && a.bias != nullptr) add_ = __ldg(a.bias + column_);
   }
-}
+  __device__ __forceinline__ void read_residual(const FewRowsArguments<T>& a) {
+    if (there_ && a.residual != nullptr) add_ += to_float(a.residual[place(a)]);
+  }
+  // Every thread comes here.
+  __device__ __forceinline__ void join(const FewRowsArguments<T>& a, const float* part) const {
+    __syncthreads();
+    if (!there_) return;
+    float one[1] = {add_};
+#pragma unroll
+    for (int w = 0; w < warps; ++w) one[0] += part[w * columns * 8 + static_cast<int>(threadIdx.x)];
+    activate<kIsF32<T>>(one, a.activation);
+    a.y[place(a)] = from_float<T>(one[0]);
+  }
+
+ private:
+  static_assert(columns * 8 <= warps * 32, "a thread has one number of y");
+  __device__ __forceinline__ size_t place(const FewRowsArguments<T>& a) const {
+    return static_cast<size_t>(row_) * a.y_row + column_;
+  }
+
+  int column_, row_;
+  bool there_;
+  float add_ = 0.0f;
+};
 
 }  // namespace minnow::cuda

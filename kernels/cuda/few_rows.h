@@ -27,16 +27,15 @@ struct FewRows {
 bool few_rows_fits(const FewRows& problem, const Target& target);
 cudaError_t few_rows(const FewRows& problem, const Target& target);
 
-// The same with weights of 4 or 8 bits: w = scale * (q - zero) + offset, with a scale, a zero and an offset for each
-// group of a row.
+// The same with weights of 4 or 8 bits: w = scale * (q - 2^(bits - 1)) + offset, with a scale and an offset for each
+// group of a row. All in the form of quantized_tile.h.
 struct FewRowsQuantized {
   FewRows product;                // of kF16, with rows of x aligned to 16 bytes; its w is not used
-  int bits = 4;                   // 4: k 2 i in the low half of a byte, 2 i + 1 in the high one
-  int group = 32;                 // numbers that share a scale: a multiple of 32 that divides k; k is a multiple of 32
-  const uint8_t* q = nullptr;     // [n, k * bits / 8]
-  const float* scale = nullptr;   // [n, k / group]
-  const uint8_t* zero = nullptr;  // [n, k / group]; null: 8 for 4 bits, 128 for 8
-  const float* offset = nullptr;  // [n, k / group], or null
+  int bits = 4;                   // or 8
+  int group = 32;                 // numbers that share a scale: a multiple of 32 that divides k
+  const uint8_t* q = nullptr;     // aligned to 16 bytes
+  const float* scale = nullptr;   // aligned to 16 bytes
+  const float* offset = nullptr;  // aligned to 16 bytes, or null
 };
 
 bool few_rows_quantized_fits(const FewRowsQuantized& problem, const Target& target);

@@ -1,132 +1,79 @@
-// Products of few rows with quantized weights, which become f16 in registers: each byte or half byte is put into the
-// mantissa of 1024, so that it takes no conversion. As few_rows.cu otherwise.
-#include "kernels/cuda/few_rows.cuh"
-#include "kernels/cuda/tensor_core.cuh"
+// Products of few rows with quantized weights, on tensor cores. A block makes 16 columns of y; its warps take the units
+// along k in turn, so that it reads one piece of memory after the other. All of it that the registers have room for is
+// asked for before the kernel before this one has ended.
+#include "kernels/cuda/few_rows_quantized.cuh"
 
 namespace minnow::cuda {
 namespace {
 
-constexpr int kThreads = kFewRowsWarps * 32;
-[[maybe_unused]] constexpr int kAhead = 2;
+[[maybe_unused]] constexpr int kUnitsAhead = 2;
 
-struct Arguments {
-  FewRowsArguments<half> product;
-  const uint8_t* q;
-  const float* scale;
-  const uint8_t* zero;
-  const float* offset;
-  int group, groups;
-};
-
-[[maybe_unused]] __device__ __forceinline__ half2 as_half2(uint32_t v) { return *reinterpret_cast<const half2*>(&v); }
-[[maybe_unused]] __device__ __forceinline__ uint32_t as_word(half2 v) { return *reinterpret_cast<const uint32_t*>(&v); }
-
-// 1024 + q of 8 numbers, two in a word. Of 4 bits: 0 and 4, 1 and 5, 2 and 6, 3 and 7; of 8 bits: 0 and 1, ...
-[[maybe_unused]] __device__ __forceinline__ void widen(uint32_t word, uint32_t (&out)[4]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) out[i] = ((word >> (4 * i)) & 0x000f000fu) | 0x64006400u;
-}
-[[maybe_unused]] __device__ __forceinline__ void widen(uint32_t low, uint32_t high, uint32_t (&out)[4]) {
-  constexpr uint32_t kMagic = 0x64646464u;
-  out[0] = __byte_perm(low, kMagic, 0x4140);
-  out[1] = __byte_perm(low, kMagic, 0x4342);
-  out[2] = __byte_perm(high, kMagic, 0x4140);
-  out[3] = __byte_perm(high, kMagic, 0x4342);
-}
-
-// Along k a thread reads 16 bytes: 32 numbers of 4 bits, 16 of 8.
-template <int bits, int tiles>
-__global__ void __launch_bounds__(kThreads) quantized_kernel(const __grid_constant__ Arguments a) {
+// kScales: that a unit reads.
+template <int bits, int kScales, bool offsets, int kWarps, int kBlocks>
+__global__ void __launch_bounds__(kWarps * 32, kBlocks) quantized_kernel(const __grid_constant__ QuantizedArguments a) {
 #if __CUDA_ARCH__ >= 800
-  constexpr int kRun = 128 / bits, kStep = 4 * kRun;  // numbers of a thread, and of its four
-  __shared__ float part[kFewRowsWarps][tiles * 16][8];
+  __shared__ float part[kWarps][16][8];
   allow_next();
   const FewRowsArguments<half>& p = a.product;
   const int lane = static_cast<int>(threadIdx.x) & 31, warp = static_cast<int>(threadIdx.x) >> 5;
-  const int quad = lane >> 2, pair = lane & 3;
-  const int first = static_cast<int>(blockIdx.x) * tiles * 16;
-  const int steps = (p.k + kStep - 1) / kStep, each = (steps + kFewRowsWarps - 1) / kFewRowsWarps;
-  const int begin = warp * each, end = min(begin + each, steps);
-  constexpr int kLines = 2 * tiles;  // columns of y of a thread
-  int columns[kLines];
-#pragma unroll
-  for (int h = 0; h < kLines; ++h) columns[h] = min(first + quad + h * 8, p.n - 1);
+  const int quad = lane >> 2, pair = lane & 3, units = a.units;
+  const uint4* q = a.q + static_cast<size_t>(blockIdx.x) * units * 64 + lane;
+  const size_t first_scale = static_cast<size_t>(blockIdx.x) * a.groups * 8 + quad;
   struct Weights {
-    uint4 q[kLines];
-    float scale[kLines], offset[kLines];
-    int zero[kLines];
+    uint4 q[2];
+    float2 scale[kScales], offset[offsets ? kScales : 1];
   };
-  Weights w[kAhead];
-  const auto read_weights = [&](Weights& to, int step) {
-    const int at = step * kStep + pair * kRun;
-    const bool there = step < end && at < p.k;
+  Weights w[kUnitsAhead];
+  const auto read_weights = [&](Weights& to, int unit) {
+    if (unit >= units) return;
+    to.q[0] = load_once(q + static_cast<size_t>(unit) * 64);
+    to.q[1] = load_once(q + static_cast<size_t>(unit) * 64 + 32);
 #pragma unroll
-    for (int h = 0; h < kLines; ++h) {
-      to.q[h] = make_uint4(0, 0, 0, 0);
-      to.scale[h] = to.offset[h] = 0.0f;
-      to.zero[h] = bits == 4 ? 8 : 128;
-      if (!there) continue;
-      to.q[h] = load_once(a.q + (static_cast<size_t>(columns[h]) * p.k + at) * bits / 8);
-      const size_t group = static_cast<size_t>(columns[h]) * a.groups + at / a.group;
-      to.scale[h] = __ldg(a.scale + group);
-      if (a.zero != nullptr) to.zero[h] = __ldg(a.zero + group);
-      if (a.offset != nullptr) to.offset[h] = __ldg(a.offset + group);
+    for (int s = 0; s < kScales; ++s) {
+      int rest = unit * kScales + s;
+      const int group = min(a.scales_of_group.split(&rest), a.groups - 1);
+      to.scale[s] = __ldg(a.scale + first_scale + group * 8);
+      if constexpr (offsets) to.offset[s] = __ldg(a.offset + first_scale + group * 8);
     }
   };
 #pragma unroll
-  for (int i = 0; i < kAhead; ++i) read_weights(w[i], begin + i);
+  for (int i = 0; i < kUnitsAhead; ++i) read_weights(w[i], warp + i * kWarps);
+  FewRowsEnd<half, 16, kWarps> end(p, static_cast<int>(blockIdx.x) * 16);
   wait_previous();
-  const half* x = p.x + quad * p.x_row + pair * kRun;
-  const bool has_row = quad < p.rows;
-  float sum[tiles][4] = {};
-  for (int step = begin; step < end; step += kAhead) {
+  end.read_residual(p);
+  // What there is no row for is computed as the last one, and not written.
+  const half* x = p.x + min(quad, p.rows - 1) * p.x_row + pair * 8;
+  uint4 v[QuantizedUnit<bits>::kParts];
+  read_x<bits, offsets>(x, p.k, warp, v);
+  float sum[4] = {};
+  for (int begin = warp; begin < units; begin += kWarps * kUnitsAhead) {
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      const bool there = has_row && step + i < end && (step + i) * kStep + pair * kRun < p.k;
-      half2 scale[kLines], zero[kLines], offset[kLines];
-#pragma unroll
-      for (int h = 0; h < kLines; ++h) {
-        scale[h] = __float2half2_rn(w[i].scale[h]);
-        offset[h] = __float2half2_rn(w[i].offset[h]);
-        zero[h] = __half2half2(__int2half_rn(1024 + w[i].zero[h]));
-      }
-#pragma unroll
-      for (int r = 0; r < kRun / 8; ++r) {
-        uint4 v = make_uint4(0, 0, 0, 0);
-        if (there) v = *reinterpret_cast<const uint4*>(x + static_cast<size_t>(step + i) * kStep + r * 8);
-        if constexpr (bits == 4)  // in the order of the weights
-          v = make_uint4(__byte_perm(v.x, v.z, 0x5410), __byte_perm(v.x, v.z, 0x7632), __byte_perm(v.y, v.w, 0x5410),
-                         __byte_perm(v.y, v.w, 0x7632));
-        uint32_t values[kLines][4];
-#pragma unroll
-        for (int h = 0; h < kLines; ++h) {
-          const uint32_t words[4] = {w[i].q[h].x, w[i].q[h].y, w[i].q[h].z, w[i].q[h].w};
-          if constexpr (bits == 4) {
-            widen(words[r], values[h]);
-          } else {
-            widen(words[2 * r], words[2 * r + 1], values[h]);
-          }
-#pragma unroll
-          for (int e = 0; e < 4; ++e)
-            values[h][e] = as_word(__hfma2(__hsub2(as_half2(values[h][e]), zero[h]), scale[h], offset[h]));
-        }
-#pragma unroll
-        for (int t = 0; t < tiles; ++t) {
-          const uint32_t(&low)[4] = values[2 * t], (&high)[4] = values[2 * t + 1];
-          multiply(sum[t], {low[0], high[0], low[1], high[1]}, v.x, v.y, half());
-          multiply(sum[t], {low[2], high[2], low[3], high[3]}, v.z, v.w, half());
-        }
-      }
-      read_weights(w[i], step + kAhead + i);
+    for (int i = 0; i < kUnitsAhead; ++i) {
+      const int unit = begin + i * kWarps;
+      if (unit >= units) break;
+      add_unit<bits, kScales, offsets>(w[i].q, v, w[i].scale, w[i].offset, sum);
+      read_x<bits, offsets>(x, p.k, unit + kWarps, v);
+      read_weights(w[i], unit + kWarps * kUnitsAhead);
     }
   }
 #pragma unroll
-  for (int t = 0; t < tiles; ++t) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) part[warp][t * 16 + quad + (e >> 1) * 8][pair * 2 + (e & 1)] = sum[t][e];
-  }
-  join_few<half, tiles * 16>(p, first, &part[0][0][0]);
+  for (int e = 0; e < 4; ++e) part[warp][quad + (e >> 1) * 8][pair * 2 + (e & 1)] = sum[e];
+  end.join(p, &part[0][0][0]);
 #endif
+}
+
+template <int bits, int kScales, int kWarps, int kBlocks>
+cudaError_t run(const QuantizedArguments& a, const Target& target) {
+  const auto kernel = a.offset == nullptr ? quantized_kernel<bits, kScales, false, kWarps, kBlocks>
+                                          : quantized_kernel<bits, kScales, true, kWarps, kBlocks>;
+  return launch(target, kernel, dim3(static_cast<unsigned>((a.product.n + 15) / 16)), kWarps * 32, 0, 1, a);
+}
+
+// Where all blocks are on the processors at once, more warps share a tile; else there are more blocks.
+template <int bits>
+cudaError_t run_one_scale(const QuantizedArguments& a, const Target& target) {
+  return (a.product.n + 15) / 16 <= 2 * target.multiprocessors ? run<bits, 1, 16, 2>(a, target)
+                                                               : run<bits, 1, 8, 4>(a, target);
 }
 
 }  // namespace
@@ -134,25 +81,32 @@ __global__ void __launch_bounds__(kThreads) quantized_kernel(const __grid_consta
 bool few_rows_quantized_fits(const FewRowsQuantized& p, const Target& target) {
   FewRows product = p.product;
   product.w = p.q;
-  const bool aligned = reinterpret_cast<uintptr_t>(p.q) % 16 == 0;
-  return target.capability >= 80 && product.dtype == DType::kF16 && aligned && few_rows_fits(product, target) &&
-         (p.bits == 4 || p.bits == 8) && p.group > 0 && p.group % 32 == 0 && product.k % p.group == 0;
+  const auto aligned = [](const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; };
+  return target.capability >= 80 && product.dtype == DType::kF16 && few_rows_fits(product, target) &&
+         aligned(p.scale) && aligned(p.offset) && (p.bits == 4 || p.bits == 8) && p.group > 0 && p.group % 32 == 0 &&
+         product.k % p.group == 0;
 }
 
 cudaError_t few_rows_quantized(const FewRowsQuantized& p, const Target& target) {
   if (!few_rows_quantized_fits(p, target)) return cudaErrorInvalidValue;
   const FewRows& r = p.product;
   if (r.n == 0 || r.rows == 0) return cudaSuccess;
-  const Arguments a = {{static_cast<const half*>(r.x), nullptr, r.bias, static_cast<const half*>(r.residual),
-                        static_cast<half*>(r.y), r.rows, r.n, r.k, r.x_row, r.y_row, r.activation},
-                       p.q,
-                       p.scale,
-                       p.zero,
-                       p.offset,
-                       p.group,
-                       r.k / p.group};
-  return launch(target, p.bits == 4 ? quantized_kernel<4, 1> : quantized_kernel<8, 1>,
-                dim3(static_cast<unsigned>((r.n + 15) / 16)), kThreads, 0, 1, a);
+  const QuantizedTiles tiles{r.n, r.k, p.bits, p.group};
+  const int unit = 512 / p.bits;
+  int scales = 1;
+  while (p.group % (unit / scales) != 0) scales *= 2;
+  const QuantizedArguments a = {{static_cast<const half*>(r.x), nullptr, r.bias, static_cast<const half*>(r.residual),
+                                 static_cast<half*>(r.y), r.rows, r.n, r.k, r.x_row, r.y_row, r.activation},
+                                reinterpret_cast<const uint4*>(p.q),
+                                reinterpret_cast<const float2*>(p.scale),
+                                reinterpret_cast<const float2*>(p.offset),
+                                tiles.units(),
+                                tiles.groups(),
+                                Divisor(p.group / (unit / scales))};
+  if (p.bits == 8) return scales == 1 ? run_one_scale<8>(a, target) : run<8, 2, 8, 3>(a, target);
+  return scales == 1   ? run_one_scale<4>(a, target)
+         : scales == 2 ? run<4, 2, 8, 3>(a, target)
+                       : run<4, 4, 8, 2>(a, target);
 }
 
 }  // namespace minnow::cuda

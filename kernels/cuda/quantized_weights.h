@@ -4,6 +4,7 @@
 #include "kernels/core/quantized.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/few_rows.h"
+#include "kernels/cuda/quantized_tile.h"
 #include "kernels/cuda/unpack_weights.h"
 
 namespace minnow::cuda {
@@ -20,7 +21,7 @@ class QuantizedWeights {
 
  private:
   bool there_ = false;
-  int n_ = 0, k_ = 0, bits_ = 8, group_ = 0;
+  QuantizedTiles tiles_;
   Packed q_, scale_, offset_;
 };
 

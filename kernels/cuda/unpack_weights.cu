@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/eight.cuh"
+#include "kernels/cuda/quantized_tile.h"
 
 namespace minnow::cuda {
 namespace {
@@ -12,21 +13,23 @@ constexpr int kThreads = 256;
 // Eight neighbors of a row for each thread; `padded` is a multiple of 8.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) unpack_kernel(const __grid_constant__ UnpackWeights u) {
-  const int eights = u.padded / 8, groups = u.k / u.group;
-  const int64_t total = int64_t{u.n} * eights, row_bytes = (int64_t{u.k} * u.bits + 7) / 8;
+  const QuantizedTiles tiles{u.n, u.k, u.bits, u.group};
+  const int eights = u.padded / 8, groups = tiles.groups(), units = tiles.units();
+  const int64_t total = int64_t{u.n} * eights;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < total; i += int64_t{gridDim.x} * kThreads) {
-    const int64_t row = i / eights;
-    const int first = static_cast<int>(i % eights) * 8;
-    const uint8_t* q = u.q + row * row_bytes;
-    T* to = static_cast<T*>(u.to) + row * u.padded + first;
+    const int row = static_cast<int>(i / eights), first = static_cast<int>(i % eights) * 8;
+    const PlaceOfEight place(row, first, u.bits, units);
+    const uint32_t* q = reinterpret_cast<const uint32_t*>(u.q) + place.word;
+    T* to = static_cast<T*>(u.to) + int64_t{row} * u.padded + first;
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       const int c = first + e;
       float v = 0.0f;
       if (c < u.k) {
-        const int64_t group = row * groups + c / u.group;
-        const int code = u.bits == 4 ? (q[c / 2] >> (c % 2 * 4) & 15) - 8 : q[c] - 128;
-        v = static_cast<float>(code) * __ldg(u.scale + group) + (u.offset == nullptr ? 0.0f : __ldg(u.offset + group));
+        const int64_t at = place_of_scale(row, c / u.group, groups);
+        const uint32_t number = q[PlaceOfEight::word_of(e, u.bits)] >> place.shift(e, u.bits);
+        const int code = u.bits == 4 ? static_cast<int>(number & 15) - 8 : static_cast<int>(number & 255) - 128;
+        v = static_cast<float>(code) * __ldg(u.scale + at) + (u.offset == nullptr ? 0.0f : __ldg(u.offset + at));
       }
       to[e] = from_float<T>(v);
     }

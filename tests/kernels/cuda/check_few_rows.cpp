@@ -1,13 +1,46 @@
 // Products of few rows, with weights of floats and quantized ones.
 #include "kernels/cuda/few_rows.h"
+#include "kernels/cuda/quantized_tile.h"
 #include "kernels/cuda/unpack_weights.h"
 #include "tests/kernels/cuda/check.h"
 
 namespace minnow::cuda::check {
 namespace {
 
-void check_few(Report& report, Random& random, int rows, int n, int k, DType dtype, int bits, int group, bool zeros,
-               const Activation& activation, bool offsets = false) {
+// A matrix of random codes in the form of quantized_tile.h, and its numbers. Rows beyond the last have the numbers of a
+// memory that nobody has written.
+struct Quantized {
+  QuantizedTiles tiles;
+  std::vector<uint32_t> q;
+  std::vector<float> scale, offset, w;
+
+  Quantized(Random& random, int n, int k, int bits, int group, bool offsets) {
+    tiles.n = n, tiles.k = k, tiles.bits = bits, tiles.group = group;
+    const int groups = tiles.groups();
+    q.assign(static_cast<size_t>(tiles.bytes()) / 4, tiles.empty_byte() * 0x01010101u);
+    w.resize(static_cast<size_t>(n) * k);
+    scale.assign(static_cast<size_t>(tiles.scales()), 0.0f);
+    offset = scale;
+    for (int row = 0; row < n; ++row) {
+      for (int g = 0; g < groups; ++g) {
+        const auto at = static_cast<size_t>(place_of_scale(row, g, groups));
+        scale[at] = 0.01f * random.number(), offset[at] = offsets ? 0.05f * random.number() : 0.0f;
+      }
+      for (int c = 0; c < k; ++c) {
+        const auto number = static_cast<uint32_t>(random.below(1 << bits));
+        const PlaceOfEight place(row, c / 8 * 8, bits, tiles.units());
+        q[static_cast<size_t>(place.word + PlaceOfEight::word_of(c % 8, bits))] ^= (number ^ (1u << (bits - 1)))
+                                                                                   << place.shift(c % 8, bits);
+        const auto at = static_cast<size_t>(place_of_scale(row, c / group, groups));
+        w[static_cast<size_t>(row) * k + c] =
+            scale[at] * (static_cast<float>(number) - static_cast<float>(1 << (bits - 1))) + offset[at];
+      }
+    }
+  }
+};
+
+void check_few(Report& report, Random& random, int rows, int n, int k, DType dtype, int bits, int group, bool offsets,
+               const Activation& activation) {
   const size_t x_row = static_cast<size_t>(k) + 8, y_row = static_cast<size_t>(n) + 3;
   std::vector<float> x = random.numbers(static_cast<size_t>(rows) * x_row),
                      bias = random.numbers(static_cast<size_t>(n));
@@ -16,26 +49,11 @@ void check_few(Report& report, Random& random, int rows, int n, int k, DType dty
   if (rows == 3) x[static_cast<size_t>(random.below(k))] = std::nanf("");
   std::vector<float> residual = random.numbers(static_cast<size_t>(rows) * y_row);
   std::vector<float> w = random.numbers(static_cast<size_t>(n) * k);
-  const size_t groups = bits > 0 ? static_cast<size_t>(k / group) : 1;
-  std::vector<float> scale = random.numbers(static_cast<size_t>(n) * groups, 0.01f);
-  std::vector<float> offset = random.numbers(static_cast<size_t>(n) * groups, 0.05f);
-  std::vector<uint8_t> q, zero(static_cast<size_t>(n) * groups, bits == 4 ? 8 : 128);
-  if (bits > 0) {
-    q.assign(static_cast<size_t>(n) * k * bits / 8, 0);
-    if (zeros)
-      for (uint8_t& z : zero) z = static_cast<uint8_t>(random.below(1 << bits));
-    for (size_t i = 0; i < w.size(); ++i) {
-      const auto number = static_cast<uint32_t>(random.below(1 << bits));
-      const size_t at = i / static_cast<size_t>(k) * groups + i % static_cast<size_t>(k) / static_cast<size_t>(group);
-      q[i * bits / 8] = static_cast<uint8_t>(q[i * bits / 8] | number << (bits == 4 ? i % 2 * 4 : 0));
-      w[i] = scale[at] * (static_cast<float>(number) - zero[at]) + (offsets ? offset[at] : 0.0f);
-    }
-  }
+  const Quantized quantized(random, bits > 0 ? n : 1, bits > 0 ? k : 32, bits > 0 ? bits : 8, std::max(group, 32),
+                            offsets);
+  if (bits > 0) w = quantized.w;
   Buffer dx(dtype, &x), dr(dtype, &residual), db(DType::kF32, &bias), y(dtype, static_cast<size_t>(rows) * y_row);
-  Buffer dof(DType::kF32, &offset), ds(DType::kF32, &scale), dq(DType::kBool, std::max<size_t>(1, q.size())),
-      dz(DType::kBool, zero.size());
-  require(cudaMemcpy(dq.data(), q.data(), q.size(), cudaMemcpyHostToDevice), "copy");
-  require(cudaMemcpy(dz.data(), zero.data(), zero.size(), cudaMemcpyHostToDevice), "copy");
+  Buffer dq(quantized.q), ds(quantized.scale), dof(quantized.offset);
   Buffer dw(bits > 0 ? DType::kF32 : dtype, &w);
   FewRows p;
   p.dtype = dtype, p.rows = rows, p.n = n, p.k = k;
@@ -60,11 +78,12 @@ void check_few(Report& report, Random& random, int rows, int n, int k, DType dty
       want.magnitude[at] = std::isnan(sum) ? 0 : 1 + 2 * std::sqrt(magnitude);
     }
   const std::string what = std::string("few rows ") + name_of(dtype) + " " + std::to_string(rows) + "x" +
-                           std::to_string(n) + "x" + std::to_string(k) + " bits " + std::to_string(bits);
+                           std::to_string(n) + "x" + std::to_string(k) + " bits " + std::to_string(bits) +
+                           " groups of " + std::to_string(group) + (offsets ? " with offsets" : "");
   if (bits > 0) {
     FewRowsQuantized f;
     f.product = p, f.bits = bits, f.group = group;
-    f.q = dq.as<uint8_t>(), f.scale = ds.as<float>(), f.zero = zeros ? dz.as<uint8_t>() : nullptr;
+    f.q = dq.as<uint8_t>(), f.scale = ds.as<float>();
     f.offset = offsets ? dof.as<float>() : nullptr;
     report.success(what, few_rows_quantized(f, make_target(true)));
   } else {
@@ -78,27 +97,17 @@ void check_few(Report& report, Random& random, int rows, int n, int k, DType dty
 }
 
 void check_unpack(Report& report, Random& random, int n, int k, int group, int bits, DType dtype, bool offsets) {
-  const int padded = (k + 7) / 8 * 8, groups = k / group;
-  std::vector<float> scale = random.numbers(static_cast<size_t>(n) * groups, 0.01f);
-  std::vector<float> offset = random.numbers(static_cast<size_t>(n) * groups, 0.05f);
-  const size_t row = (static_cast<size_t>(k) * bits + 7) / 8;
-  std::vector<uint8_t> q(static_cast<size_t>(n) * row, 0);
+  const int padded = (k + 7) / 8 * 8;
+  const Quantized quantized(random, n, k, bits, group, offsets);
   Expected want(static_cast<size_t>(n) * padded);
   for (int r = 0; r < n; ++r)
     for (int c = 0; c < padded; ++c) {
       const size_t at = static_cast<size_t>(r) * padded + c;
-      want.value[at] = 0, want.magnitude[at] = 1e-3;
-      if (c >= k) continue;
-      const auto number = static_cast<uint32_t>(random.below(1 << bits));
-      uint8_t& byte = q[static_cast<size_t>(r) * row + static_cast<size_t>(c) * bits / 8];
-      byte = static_cast<uint8_t>(byte | number << (bits == 4 ? c % 2 * 4 : 0));
-      const size_t g = static_cast<size_t>(r) * groups + c / group;
-      want.value[at] = scale[g] * (static_cast<double>(number) - (1 << (bits - 1))) + (offsets ? offset[g] : 0);
-      want.magnitude[at] = 1;
+      want.value[at] = c < k ? quantized.w[static_cast<size_t>(r) * k + c] : 0;
+      want.magnitude[at] = c < k ? 1 : 1e-3;
     }
-  Buffer ds(DType::kF32, &scale), dof(DType::kF32, &offset), dq(DType::kBool, q.size());
+  Buffer dq(quantized.q), ds(quantized.scale), dof(quantized.offset);
   Buffer y(dtype, static_cast<size_t>(n) * padded);
-  require(cudaMemcpy(dq.data(), q.data(), q.size(), cudaMemcpyHostToDevice), "copy");
   UnpackWeights u;
   u.n = n, u.k = k, u.padded = padded, u.bits = bits, u.group = group, u.dtype = dtype, u.to = y.data();
   u.q = dq.as<uint8_t>(), u.scale = ds.as<float>(), u.offset = offsets ? dof.as<float>() : nullptr;
@@ -126,12 +135,14 @@ int main() {
         check_few(report, random, rows, s[0], s[1], dtype, 0, 0, false, all_activations()[i++ % 11]);
   report.begin("few rows of quantized weights");
   for (const int bits : {4, 8})
-    for (const int group : {32, 64, 128})
-      for (const bool zeros : {false, true})
+    for (const int group : {32, 64, 96, 128})
+      for (const bool offsets : {false, true})
         for (const int rows : {1, 3, 8}) {
-          check_few(report, random, rows, 17, group, DType::kF16, bits, group, zeros, {});
-          check_few(report, random, rows, 100, 10 * group, DType::kF16, bits, group, zeros, {}, !zeros);
-          check_few(report, random, rows, 33, 37 * group, DType::kF16, bits, group, zeros, {});
+          check_few(report, random, rows, 17, group, DType::kF16, bits, group, offsets, {});
+          check_few(report, random, rows, 100, 10 * group, DType::kF16, bits, group, offsets,
+                    all_activations()[i++ % 11]);
+          check_few(report, random, rows, 33, 37 * group, DType::kF16, bits, group, offsets, {});
+          check_few(report, random, rows, 16, 75 * group, DType::kF16, bits, group, offsets, {});
         }
   report.begin("floats of quantized weights");
   for (const DType dtype : kFloats)
