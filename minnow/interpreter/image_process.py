@@ -129,7 +129,8 @@ class CVImageProcess:
         batch = made if len(shape) == 3 else made[None]
         tensor.fromNumpy(np.ascontiguousarray(batch if last else turned(batch, TENSORFLOW, tensor.getDimensionType())))
 
-    def createImageTensor(self, type: Any, width: Any, height: Any, channels: Any, data: Any = None) -> Tensor:
+    @staticmethod
+    def createImageTensor(type: Any, width: Any, height: Any, channels: Any, data: Any = None) -> Tensor:
         """A tensor [1, height, width, channels] for an image, with these data or zeros."""
         return _image_tensor(type, width, height, channels, data)
 

@@ -111,7 +111,7 @@ def test_pixels_come_from_many_places() -> None:
         tensor = process.createImageTensor(BYTES, 31, 20, 3)
         process.convert(source, 31, 20, 120, tensor)
         np.testing.assert_array_equal(tensor.getNumpyData()[0], PICTURE)
-    same = process.createImageTensor(BYTES, 31, 20, 3, PICTURE)
+    same = minnow.CVImageProcess.createImageTensor(BYTES, 31, 20, 3, PICTURE)
     np.testing.assert_array_equal(same.getNumpyData()[0], PICTURE)
 
 
