@@ -60,9 +60,9 @@ class ComputeOptions(Options):
         "rounded to bfloat16, which halves the bytes to read. Convolutions and larger products round both operands: "
         "to bfloat16 on processors with AMX and on AMD processors with AVX-512-BF16, to float16 on Arm processors with "
         "float16 vectors. On other processors they stay in float32. With AMX the operands of attention are rounded, "
-        "too. Where weights stay packed in 2 to 8 bits, processors with AVX-512 VNNI take the other operand as "
-        "integers with a scale for each 32 to 128 numbers: of 24 bits with 'high', 16 with 'normal', 8 with 'low', "
-        "where 32 rows and more are rounded to bfloat16 with AMX.",
+        "too. Where weights stay packed in 2 to 8 bits, processors with AVX-512 VNNI multiply integers. With 'high' "
+        "and 'low' the other operand has 24 or 8 bits, and a scale for each 32 to 128 numbers; with 'low' and AMX 32 "
+        "rows and more are rounded to bfloat16. With 'normal' both operands have 16 bits, and a scale for each row.",
     )
 
 

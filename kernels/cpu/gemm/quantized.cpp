@@ -197,7 +197,6 @@ HWY_EXPORT(quantized_unpack);
 
 // Columns that are unpacked at a time: with as many panels as a tile has blocks they stay in the second-level cache.
 constexpr int64_t kUnpackedColumns = 512;
-constexpr int64_t kSerialWeights = 30000;  // fewer are not worth waking a thread
 // Of tiles of bf16: the least rows, how many times faster than f32 they must be, and rows that are rounded at a time.
 constexpr int64_t kRowsForTiles = 32, kTileGain = 8, kTileBand = 512;
 constexpr int64_t kFewUnpacked = 4;  // rows for which a tile has one block of columns
@@ -313,9 +312,9 @@ QuantizedGemm::QuantizedGemm(int64_t m, const QuantizedForm& form, const Activat
                              Precision precision)
     : form_(form), activation_(activation), m_(m), threads_(threads) {
   while (chunk_units_ < 4 && form.units % (2 * chunk_units_) == 0) chunk_units_ *= 2;
-  if (kHasPackedWeights && has_byte_products())
-    digits_ = precision == Precision::kHigh ? 3 : precision == Precision::kNormal ? 2 : 1;
   exact_ = precision == Precision::kHigh;
+  if (kHasPackedWeights && has_byte_products())
+    digits_ = precision == Precision::kLow ? 1 : exact_ || padded_columns() > kMostWholeColumns ? 3 : 2;
   // Sums of few bytes take longer to scale than to add.
   bf16_ = kHasLowPrecision && kHasPackedWeights && precision == Precision::kLow && m >= kRowsForTiles &&
           chunk_units_ < 4 && form.block % kQuantizedUnit == 0 && pack_width() == kBf16Columns &&
@@ -338,6 +337,7 @@ int64_t QuantizedGemm::workspace_bytes() const {
   if (bf16_)
     return threads_ * tile_worker_bytes() +
            2 * (std::min(m_, kTileBand) + kBf16Pixels) * round_up(form_.columns, kBf16Depth);
+  if (digits_ == 2) return whole_bytes();
   if (digits_ > 0) {
     const int64_t rows = m_ + kByteLines, lines = m_ * digits_ + kByteLines;
     return round_up(row_bytes(), 64) + round_up(4 * rows * form_.blocks, 64) + round_up(lines * line_bytes(), 64) +
@@ -351,7 +351,7 @@ int64_t QuantizedGemm::workspace_bytes() const {
 void QuantizedGemm::run(const GemmCall& call) const {
   if (m_ == 0 || form_.rows == 0) return;
   if (bf16_) return run_bf16(call);
-  if (digits_ > 0) return run_bytes(call);
+  if (digits_ > 0) return digits_ == 2 ? run_whole(call) : run_bytes(call);
   m_ == 1 ? run_row(call) : run_panels(call);
 }
 

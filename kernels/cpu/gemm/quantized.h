@@ -69,8 +69,8 @@ struct QuantizedRow {
   GemvCall call = {};           // bias, start, c, n, low and high
 };
 
-// Rows of A as integers of 8, 16 or 24 bits, with a scale for each chunk of a block: a line of bytes for each digit of
-// a row, the lowest first, which all are signed. A line has padded columns, and lines are `stride` apart.
+// Rows of A as integers of 8 or 24 bits, with a scale for each chunk of a block: a line of bytes for each digit of a
+// row, the lowest first, which all are signed. A line has padded columns, and lines are `stride` apart.
 struct ByteRows {
   int8_t* codes = nullptr;
   float* scale = nullptr;    // [row][chunk], of the lowest digit
@@ -87,6 +87,9 @@ struct ByteCall {
   int64_t ldc = 0;
   float low = 0, high = 0;
 };
+constexpr int64_t kSerialWeights = 30000;  // products of fewer are not worth waking a thread
+// The most columns whose products of two bytes have sums of 32 bits.
+constexpr int64_t kMostWholeColumns = 32768;
 // Lines are filled up to so many.
 constexpr int64_t kByteLines = 16;
 // Whether this machine multiplies bytes fast enough for it.
@@ -102,9 +105,9 @@ void multiply_quantized_bytes(const ByteCall& call, int64_t begin, int64_t end);
 class QuantizedGemm {
  public:
   QuantizedGemm() = default;
-  // On machines that multiply bytes fast A is rounded to integers: of 24 bits with precision high, 16 with normal, 8
-  // with low. Many rows are rounded to bf16 with low where that is faster: only then the results of a row depend on how
-  // many there are.
+  // On machines that multiply bytes fast A is rounded to integers: of 24 bits with precision high, 8 with low. With
+  // normal both factors are rounded to integers of 16 bits, each row of A and of W with one scale. Many rows are
+  // rounded to bf16 with low where that is faster: only then the results of a row depend on how many there are.
   QuantizedGemm(int64_t m, const QuantizedForm& form, const Activation& activation, int threads, Precision precision);
 
   const QuantizedForm& form() const { return form_; }
@@ -120,6 +123,8 @@ class QuantizedGemm {
   void run_panels(const GemmCall& call) const;
   void run_bytes(const GemmCall& call) const;
   void run_bf16(const GemmCall& call) const;
+  void run_whole(const GemmCall& call) const;
+  int64_t whole_bytes() const;  // of the workspace of run_whole()
   void multiply_bytes(ByteCall bytes, int64_t first, int64_t end, ThreadPool* pool) const;
   int64_t tile_worker_bytes() const;
   int64_t row_bytes() const;  // of the workspace of run_row()

@@ -1,18 +1,16 @@
 // Products of rows of bytes with quantized weights, by AVX-512 VNNI or the tiles of AMX. The codes go into them as they
 // lie, as unsigned numbers, or for tiles with their zero taken off. Both give the same sums, which are integers, and
-// make numbers of them by the same operations in the same order.
+// make numbers of them by the same operations in the same order. With precision normal: see quantized_whole.cpp.
 #include <algorithm>
 
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/gemm/byte_product.h"
 #include "kernels/cpu/gemm/quantized.h"
+#include "kernels/cpu/gemm/quantized_panel.h"
 #include "kernels/cpu/machine/amx.h"
 #include "kernels/cpu/machine/packed_layout.h"
-#include "kernels/cpu/machine/simd.h"
 
 #if MINNOW_AVX512
-#include <immintrin.h>
-
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -23,13 +21,9 @@ namespace minnow {
 #if MINNOW_AVX512
 namespace quantized_bytes {
 
-#define MINNOW_QUANTIZED_BYTES __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx512vnni")))
-#define MINNOW_QUANTIZED_INLINE MINNOW_QUANTIZED_BYTES inline __attribute__((always_inline))
-
-constexpr int64_t kLanes = 16, kAhead = 4096;  // bytes
-constexpr int64_t kTileColumns = 512;          // that are unpacked at a time
-constexpr int64_t kBand = 120;                 // rows, of whole tiles
-constexpr int64_t kFewLines = 6;               // that tiles leave to VNNI
+constexpr int64_t kTileColumns = 512;  // that are unpacked at a time
+constexpr int64_t kBand = 120;         // rows, of whole tiles
+constexpr int64_t kFewLines = 6;       // that tiles leave to VNNI
 
 // A unit as 8 groups, each minus `zero`.
 template <int kBits>
@@ -66,34 +60,13 @@ using Unpack = void (*)(const uint32_t* unit, int64_t units, int zero, uint32_t*
 constexpr Unpack kUnpack[] = {unpack_units<2>, unpack_units<3>, unpack_units<4>, unpack_units<5>,
                               unpack_units<6>, unpack_units<7>, unpack_units<8>};
 
-MINNOW_QUANTIZED_INLINE __m512 load_scales(const QuantizedForm& f, const char* at) {
-  if (!f.half_scales) return _mm512_loadu_ps(at);
-  return _mm512_maskz_cvtph_ps(0xFFFF, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
-}
-
-MINNOW_QUANTIZED_INLINE __m512 load_offsets(const QuantizedForm& f, const char* scales, __m512 scale) {
-  return _mm512_fmadd_ps(_mm512_set1_ps(f.offset_scale()), scale, load_scales(f, scales + f.scale_step() / 2));
-}
-
 // The number that the sums of the digits of a chunk, the lowest first, stand for.
 template <int kDigits>
 MINNOW_QUANTIZED_INLINE __m512 number_of(const __m512i* digit) {
   if constexpr (kDigits == 1) return _mm512_maskz_cvtepi32_ps(0xFFFF, digit[0]);
   const __m512i high = _mm512_add_epi32(_mm512_slli_epi32(digit[kDigits - 1], 8), digit[kDigits - 2]);
   const __m512 number = _mm512_maskz_cvtepi32_ps(0xFFFF, high);
-  if constexpr (kDigits == 2) return number;
   return _mm512_fmadd_ps(number, _mm512_set1_ps(256), _mm512_maskz_cvtepi32_ps(0xFFFF, digit[0]));
-}
-
-MINNOW_QUANTIZED_INLINE void finish_row(const ByteCall& c, int64_t row, int64_t column, __m512 y) {
-  const __mmask16 mask = static_cast<__mmask16>((1u << std::min<int64_t>(kLanes, c.form->rows - column)) - 1);
-  const int64_t place = row * c.ldc + column;
-  if (c.bias != nullptr) y = _mm512_add_ps(y, _mm512_loadu_ps(c.bias + column));
-  if (c.start != nullptr) y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(mask, c.start + place));
-  // With masks, since gcc 12 warns of its own header otherwise.
-  y = _mm512_maskz_max_ps(mask, _mm512_set1_ps(c.low), y);
-  y = _mm512_maskz_min_ps(mask, _mm512_set1_ps(c.high), y);
-  _mm512_mask_storeu_ps(c.c + place, mask, y);
 }
 
 // Rows times a panel, from VNNI. Of 4 bits the high halves of bytes are multiplied where they are, and their sums are
@@ -103,7 +76,7 @@ MINNOW_QUANTIZED_BYTES void multiply_panel(const ByteCall& c, int64_t panel, int
   constexpr int kLines = kRows * kDigits, kSums = kFour || kLines <= 2 ? 2 : 1;
   const QuantizedForm& f = *c.form;
   const ByteRows& a = c.a;
-  const int64_t chunks_of_block = f.units / a.chunk_units, stride = a.stride, scale_step = f.scale_step();
+  const int64_t chunks_of_block = f.units / a.chunk_units, stride = a.stride, step_of_scales = scale_step(f);
   const uint32_t* panel_at = c.packed + panel * f.panel_words();
   const char* scales = reinterpret_cast<const char*>(panel_at);
   const char* at = reinterpret_cast<const char*>(panel_at + f.scale_words());
@@ -116,7 +89,7 @@ MINNOW_QUANTIZED_BYTES void multiply_panel(const ByteCall& c, int64_t panel, int
   __m512 total[kRows];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) total[r] = _mm512_setzero_ps();
-  for (int64_t b = 0; b < f.blocks; ++b, scales += scale_step) {
+  for (int64_t b = 0; b < f.blocks; ++b, scales += step_of_scales) {
     const __m512 scale = load_scales(f, scales);
     if (f.has_offset) {
       const __m512 offset = load_offsets(f, scales, scale);
@@ -187,9 +160,7 @@ void multiply_rows(const ByteCall& c, int64_t panel, int64_t row) {
 template <bool kFour>
 void multiply_vnni(const ByteCall& c, int64_t begin, int64_t end) {
   for (int64_t panel = begin; panel < end; ++panel)
-    c.a.digits == 1   ? multiply_rows<kFour, 1, 8>(c, panel, 0)
-    : c.a.digits == 2 ? multiply_rows<kFour, 2, 4>(c, panel, 0)
-                      : multiply_rows<kFour, 3, 2>(c, panel, 0);
+    c.a.digits == 1 ? multiply_rows<kFour, 1, 8>(c, panel, 0) : multiply_rows<kFour, 3, 2>(c, panel, 0);
 }
 
 // Rows that a tile has.
@@ -300,10 +271,8 @@ MINNOW_QUANTIZED_BYTES void multiply_tiles(const ByteCall& c, int64_t begin, int
   const int depth = static_cast<int>(std::min<int64_t>(columns, kAmxBytes));
   Tiles tiles(depth);
   Tiles::begin(depth, static_cast<int>(std::min<int64_t>(a.rows * a.digits, kAmxRows)));
-  const int64_t step = a.digits == 1 ? kTileRows<1> : a.digits == 2 ? kTileRows<2> : kTileRows<3>;
-  const auto multiply = a.digits == 1   ? multiply_slice<Tiles, 1>
-                        : a.digits == 2 ? multiply_slice<Tiles, 2>
-                                        : multiply_slice<Tiles, 3>;
+  const int64_t step = a.digits == 1 ? kTileRows<1> : kTileRows<3>;
+  const auto multiply = a.digits == 1 ? multiply_slice<Tiles, 1> : multiply_slice<Tiles, 3>;
   const int64_t panels = end - begin;
   // All of a panel's products with some rows, whose bytes stay in the second-level cache.
   for (int64_t i = 0; i < panels * ceil_div(a.rows, kBand); ++i) {
@@ -321,8 +290,8 @@ MINNOW_QUANTIZED_BYTES void multiply_tiles(const ByteCall& c, int64_t begin, int
                                first == 0,
                                first + most >= a.chunks};
       const int64_t block = first / chunks_of_block, last = (first + slice.chunks - 1) / chunks_of_block;
-      const char* from = reinterpret_cast<const char*>(c.packed + panel * f.panel_words()) + block * f.scale_step();
-      for (int64_t b = block; b <= last; ++b, from += f.scale_step()) {
+      const char* from = reinterpret_cast<const char*>(c.packed + panel * f.panel_words()) + block * scale_step(f);
+      for (int64_t b = block; b <= last; ++b, from += scale_step(f)) {
         float* to = scales + 2 * kLanes * (b - block);
         const __m512 scale = load_scales(f, from);
         _mm512_store_ps(to, scale);
@@ -348,7 +317,7 @@ MINNOW_QUANTIZED_BYTES void unpack_panel(const QuantizedForm& f, const uint32_t*
   alignas(64) uint32_t codes[8 * kLanes];
   const char* scales = reinterpret_cast<const char*>(panel);
   const uint32_t* at = panel + f.scale_words();
-  for (int64_t b = 0; b < f.blocks; ++b, scales += f.scale_step()) {
+  for (int64_t b = 0; b < f.blocks; ++b, scales += scale_step(f)) {
     const __m512 scale = load_scales(f, scales);
     const __m512 offset = f.has_offset ? load_offsets(f, scales, scale) : _mm512_setzero_ps();
     for (int64_t u = 0; u < f.units; ++u, at += f.bits * kLanes) {
@@ -385,7 +354,7 @@ MINNOW_QUANTIZED_INLINE uint32_t measure(const float* x, int64_t n, float* sum) 
 template <int kDigits>
 MINNOW_QUANTIZED_BYTES bool round_row(const QuantizedForm& f, const float* from, int64_t row, const ByteRows& to) {
   constexpr uint32_t kInfinity = 0x7F800000;
-  constexpr float kMost = 127.0f * (kDigits == 1 ? 1 : kDigits == 2 ? 256 : 65536);
+  constexpr float kMost = 127.0f * (kDigits == 1 ? 1 : 65536);
   const int64_t length = to.chunk_units * kQuantizedUnit;
   int8_t* codes = to.codes + row * kDigits * to.stride;
   float* scale = to.scale + row * to.chunks;
@@ -430,15 +399,17 @@ MINNOW_QUANTIZED_BYTES bool round_row(const QuantizedForm& f, const float* from,
   return all;
 }
 
+void unpack_codes(const QuantizedForm& form, const uint32_t* unit, uint32_t* to) {
+  kUnpack[form.bits - 2](unit, 1, form.zero(), to);
+}
+
 }  // namespace quantized_bytes
 
 bool has_byte_products() { return byte_unit() != nullptr; }
 
 bool round_quantized_row(const QuantizedForm& form, const float* from, int64_t row, const ByteRows& to) {
   using namespace quantized_bytes;
-  return to.digits == 1   ? round_row<1>(form, from, row, to)
-         : to.digits == 2 ? round_row<2>(form, from, row, to)
-                          : round_row<3>(form, from, row, to);
+  return to.digits == 1 ? round_row<1>(form, from, row, to) : round_row<3>(form, from, row, to);
 }
 
 void unpack_quantized_bf16(const QuantizedForm& form, const void* packed, int64_t panel, float* to) {

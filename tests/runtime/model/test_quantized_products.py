@@ -126,11 +126,15 @@ def test_instruction_sets_without_them(isa):
 
 
 @pytest.mark.parametrize("precision", ERRORS)
-def test_neither_threads_nor_other_rows_change_a_result(precision):
-    table, w = quantized((700, 256, 1, 1), 4, 8, "least", True)
+@pytest.mark.parametrize(
+    ("k", "bits", "blocks", "form"),
+    [(256, 4, 8, "least"), (1100, 3, 1, "zero"), (1152, 4, 36, "symmetric"), (608, 8, 19, "zero")],
+)
+def test_neither_threads_nor_other_rows_change_a_result(precision, k, bits, blocks, form):
+    table, w = quantized((700, k, 1, 1), bits, blocks, form, True)
     n = 31 if precision == "low" else 131  # from 32 rows on they may be rounded otherwise
-    x = normal(RNG, n, 256, 1, 1)
-    model = layer(table, w.shape, (-1, 256, 1, 1), np.zeros(700, np.float32))
+    x = normal(RNG, n, k, 1, 1)
+    model = layer(table, w.shape, (-1, k, 1, 1), np.zeros(700, np.float32))
     one, two = (minnow.load(model, precision=precision, threads=t) for t in (1, 2))
     want = one.run({"x": x})["y"]
     np.testing.assert_array_equal(two.run({"x": x})["y"], want)
@@ -153,6 +157,23 @@ def test_images(bits, blocks, form, kernel, stride):
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), kernel, axis=(2, 3))
     want = np.einsum("nchwij,ocij->nohw", windows[:, :, ::stride, ::stride], w) + bias.reshape(1, -1, 1, 1)
     np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-4 * np.max(np.abs(want)))
+
+
+@pytest.mark.parametrize("m", [1, 4, 9])
+def test_many_columns_and_weights_of_zero(m):
+    """So many that sums of 32 bits do not hold what integers of 16 bits add up to, all with the same sign."""
+    for k, most in ((33_024, "larger"), (32_768, "largest")):
+        table, w = quantized((48, k, 1, 1), 4, k // 256, "symmetric", False)
+        table["alpha"][: 2 * k // 256] = 0
+        w[:2] = 0
+        sign = np.sign(w[7]).reshape(1, k, 1, 1)
+        x = np.abs(normal(RNG, m, k, 1, 1)) * np.where(sign == 0, 1, sign).astype(np.float32)
+        want = x[:, :, 0, 0].astype(np.float64) @ w[:, :, 0, 0].T
+        scale = np.abs(x[:, :, 0, 0]) @ np.abs(w[:, :, 0, 0]).T
+        for precision, error in ERRORS.items():
+            y = run(layer(table, w.shape, (-1, k, 1, 1), np.zeros(48, np.float32)), x, "quantized", precision)
+            assert np.all(y[:, :2] == 0)
+            assert np.max(np.abs(y[:, :, 0, 0] - want)[:, 2:] / scale[:, 2:]) < error, (most, precision)
 
 
 def test_values_that_are_not_finite():
