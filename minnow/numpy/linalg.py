@@ -17,7 +17,9 @@ _svd: Any = np.linalg.svd  # whose flags decide on what it gives
 def _double(value: Any) -> Any:
     """The operand in double, so that the result has all digits of its own type."""
     array = np.asarray(value._shown() if isinstance(value, Var) else value)
-    return array.astype(np.float64) if array.dtype.kind in "fiub" else array
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"an operand has elements of the type {array.dtype}")
+    return array.astype(np.float64)
 
 
 def _computed(name: str, function: Any, *operands: Any, **kwargs: Any) -> Any:

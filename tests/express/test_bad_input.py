@@ -35,6 +35,15 @@ def test_differences_of_more_turns_than_there_are_elements(shape: tuple[int, ...
         assert mnp.diff(a, np.int64(2**62), **more).shape == list(np.diff(a, 20, **more).shape)
 
 
+@pytest.mark.parametrize("array", [np.zeros(5, object), np.zeros((2, 2), "c8"), np.zeros((2, 2), "U3"), [[1, "a"]]])
+def test_linear_algebra_is_of_numbers(array: object) -> None:
+    for function in (lambda a: mnp.linalg.norm(a, 3.0), mnp.linalg.svd, mnp.linalg.inv, mnp.linalg.det):
+        with pytest.raises(UsageError, match="refuses its arguments"):
+            function(array)
+    with pytest.raises(UsageError, match="refuses its arguments"):
+        mnp.linalg.norm(array, [0])
+
+
 def test_moved_axes_need_as_many_places() -> None:
     with pytest.raises(UsageError, match="2 axes are moved to 1 places"):
         mnp.moveaxis(expr.placeholder([2, 3, 4]), [0, 1], [2])
