@@ -137,6 +137,17 @@ def test_damaged_files_are_errors(library: Library, stories: Path, tmp_path: Pat
     assert codes[6] > count // 8
 
 
+def test_models_that_see_are_refused(library: Library, stories: Path, tmp_path: Path) -> None:
+    for path in stories.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    (tmp_path / "llm.json").unlink()
+    about = json.loads((stories / "llm.json").read_text())
+    (tmp_path / "llm.json").write_text(json.dumps({**about, "image": {"token": 1, "rows": 4, "size": 8}}))
+    with pytest.raises(TextError, match="the model sees images") as e:
+        CModel(library, tmp_path)
+    assert e.value.code == 3
+
+
 def _changed(data: bytes, rng: random.Random) -> bytes:
     at, kind = rng.randrange(min(len(data), 3000)), rng.randrange(5)
     if kind == 0:
