@@ -23,13 +23,16 @@ void require_like(const Picture& a, const Picture& b) {
 
 void weigh(nb::handle source, const nb::object& second, nb::handle target, float alpha, float beta, float gamma,
            int threads) {
-  const Picture a = picture_of(source), dst = picture_of(target, true);
+  Picture a = picture_of(source), dst = picture_of(target, true);
   require(is_simple(a.dtype) && is_simple(dst.dtype) && a.channels == dst.channels, "pictures of different types");
   require_same(a, dst);
   Picture b;
   if (!second.is_none()) {
     b = picture_of(second);
     require_like(a, b);
+    join_rows({&a, &b, &dst});
+  } else {
+    join_rows({&a, &dst});
   }
   run_vision(threads, [&](ThreadPool& pool) {
     return vision::weigh(a, second.is_none() ? nullptr : &b, alpha, beta, gamma, dst, pool);
@@ -39,8 +42,9 @@ void weigh(nb::handle source, const nb::object& second, nb::handle target, float
 // None for a value that is that of the picture.
 void compare(nb::handle source, nb::handle target, double bound, const nb::object& above, const nb::object& below,
              int threads) {
-  const Picture src = picture_of(source), dst = picture_of(target, true);
+  Picture src = picture_of(source), dst = picture_of(target, true);
   require_like(src, dst);
+  join_rows({&src, &dst});
   require(src.dtype != DType::kI32, "an unknown type");
   vision::Step step;
   step.bound = bound;
@@ -72,8 +76,9 @@ Picture mask_for(nb::handle array, const Picture& like) {
 }
 
 void copy_where(nb::handle source, nb::handle mask_array, nb::handle target, int threads) {
-  const Picture src = picture_of(source), dst = picture_of(target, true), mask = mask_for(mask_array, src);
+  Picture src = picture_of(source), dst = picture_of(target, true), mask = mask_for(mask_array, src);
   require_like(src, dst);
+  join_rows({&src, &dst, &mask});
   run_vision(threads, [&](ThreadPool& pool) { return vision::copy_where(src, mask, dst, pool); });
 }
 

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <initializer_list>
 #include <utility>
 
 #include "kernels/core/status_guard.h"
@@ -17,6 +18,10 @@ vision::Picture picture_of(nanobind::handle array, bool writable = false);
 
 void require(bool condition, const char* what);
 void require_same(const vision::Picture& a, const vision::Picture& b);
+
+// Joins rows of pictures of one size to fewer that are longer, where none has gaps between its rows: for functions of
+// single pixels, whose rows should be long.
+void join_rows(std::initializer_list<vision::Picture*> pictures);
 
 // The pool of this thread of Python: it stays, so that its threads are not started again in each call.
 ThreadPool& pool_of(int threads);

@@ -61,6 +61,20 @@ ThreadPool& pool_of(int threads) {
   return *kept;
 }
 
+void join_rows(std::initializer_list<Picture*> pictures) {
+  constexpr int64_t kPixels = 1 << 13;
+  for (const Picture* p : pictures)
+    if (p->stride != p->width * p->pixel_bytes()) return;
+  const Picture& first = **pictures.begin();
+  int64_t rows = std::clamp<int64_t>(kPixels / first.width, 1, first.height);
+  while (first.height % rows != 0) --rows;
+  for (Picture* p : pictures) {
+    p->height /= rows;
+    p->width *= rows;
+    p->stride *= rows;
+  }
+}
+
 void require(bool condition, const char* what) {
   if (!condition) raise_if(fail(Code::kInternal, "%s", what));
 }
@@ -168,7 +182,9 @@ void rect_sub_pixel(nb::handle source, nb::handle target, float x, float y) {
 
 void color(nb::handle source, nb::handle target, int space, bool back, bool swap, bool full, bool linear, int green,
            int threads) {
-  const Picture src = picture_of(source), dst = picture_of(target, true);
+  Picture src = picture_of(source), dst = picture_of(target, true);
+  require_same(src, dst);
+  join_rows({&src, &dst});
   require(space >= 0 && space <= static_cast<int>(vision::ColorSpace::kPremultiplied), "an unknown color space");
   vision::ColorChange change;
   change.space = static_cast<vision::ColorSpace>(space);

@@ -15,6 +15,9 @@ Finish = tuple[int, bool, list[float], list[float]]
 """Number of channels, whether red and blue change places, means and factors: what the engine takes."""
 
 
+_BYTES = np.dtype(np.uint8)
+
+
 class Finishing:
     """Colors by a code of `cvtColor`, then float32 `(x - mean) * norm`.
 
@@ -47,7 +50,7 @@ class Finishing:
         self.is_normalizing = bool(self._means)
         self.is_wanted = self.is_wanted or self.is_normalizing
         self._fused: Finish | None = None
-        if src.dtype == "uint8" and channels <= 4:
+        if src.dtype == _BYTES and channels <= 4:
             if conversion is None:
                 self._fused = (channels, False, self._means, self._factors)
             elif conversion.is_reordering:
@@ -73,7 +76,7 @@ class Finishing:
 
 
 def _numbers(value: Any, name: str, channels: int) -> list[float]:
-    if value is None:
+    if value is None or (type(value) is tuple and not value):
         return []
     try:
         given = list(value)

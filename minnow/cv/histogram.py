@@ -87,8 +87,10 @@ def _counts(
     mask: npt.NDArray[np.uint8] | None,
 ) -> npt.NDArray[np.float64]:
     if len(planes) == 1 and planes[0].dtype == np.uint8:  # how often each of 256 values occurs says all
-        bins, valid = _bins_of(np.arange(256, dtype=np.float64), sizes[0], bounds[0], bounds[1])
         values = np.array(vision.count_bytes(argument.rows(planes[0]), mask), np.int64)
+        if sizes[0] == 256 and bounds == [0.0, 256.0]:
+            return values.astype(np.float64)
+        bins, valid = _bins_of(np.arange(256, dtype=np.float64), sizes[0], bounds[0], bounds[1])
         return np.asarray(np.bincount(bins[valid], values[valid], sizes[0]), np.float64)
     chosen = planes if mask is None else [plane[mask != 0] for plane in planes]
     index = np.zeros(chosen[0].shape, np.int64)

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
-from minnow.cv.boundary import _array_of, _var_of
+from minnow.cv.boundary import _PLAIN, _array_of, _var_of
 from minnow.expr import NHWC, Var
 from minnow.expr.names import named
 
@@ -39,8 +39,10 @@ def paired(main: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            parts: Any = function(*map(_array_of, args), **{n: _array_of(a) for n, a in kwargs.items()})
-            first, second = (_var_of(part) for part in parts)
+            arrays = [a if type(a) in _PLAIN else _array_of(a) for a in args]
+            named = {name: _array_of(a) for name, a in kwargs.items()} if kwargs else kwargs
+            parts: Any = function(*arrays, **named)
+            first, second = _var_of(parts[0]), _var_of(parts[1])
             both: Any = PairVar._of(parts[main], NHWC)
             both._parts = (first, second)
             return both  # type: ignore[no-any-return]
