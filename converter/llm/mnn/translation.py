@@ -9,7 +9,7 @@ import numpy as np
 from minnow.converter.llm.checkpoint import Checkpoint, Settings
 from minnow.converter.llm.mnn.stream import matrix_of
 from minnow.converter.llm.step import BLOCK, Step
-from minnow.schema.errors import FormatError, MinnowError, ModelError, Refused, UnsupportedError
+from minnow.schema.errors import FormatError, InternalError, MinnowError, ModelError, Refused, UnsupportedError
 from minnow.schema.ir import ArrayBlob, Blob, DType, Graph, Model, Node, RoundedBlob, Value
 from minnow.schema.ir.graph import RET
 
@@ -77,6 +77,8 @@ class _Step(Step):
         for node in _needed(graph, logits):
             try:
                 self.node(node)
+            except InternalError as e:  # it has too few operands, or too many results
+                raise FormatError("an operator is not what its kind is", where=e.where, why=e.message) from e
             except MinnowError as e:
                 e.where = e.where or f"{node.op} '{node.outputs[0].name if node.outputs else ''}'"
                 raise
@@ -89,7 +91,9 @@ class _Step(Step):
             )
         if self.count != self.layers:
             raise FormatError(f"the graph has {self.count} layers of attention, not {self.layers}")
-        found = self.values[logits]
+        found = self.values.get(logits)
+        if found is None:
+            raise FormatError("the logits of the graph are not made of the tokens")
         if found.type.shape is None or found.type.shape[-1] != self.vocab:
             raise ModelError(f"there are logits {found.type} for {self.vocab} tokens")
         y = self.b.Reshape(found, np.array([-1, self.vocab]))

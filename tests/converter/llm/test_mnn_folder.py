@@ -156,6 +156,27 @@ def test_damage_is_named(what: str, folder: Path, tmp_path: Path, capsys: pytest
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("field", ["inputIndexes", "outputIndexes"])
+def test_operators_with_other_operands_are_named(
+    field: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Attention of two results; rows chosen of nothing."""
+
+    def change(net: dict[str, Any]) -> None:
+        if field == "outputIndexes":
+            op = next(op for op in net["oplists"] if op["type"] == "Attention")
+            net["tensorName"] = [*net["tensorName"], "more"]
+            op[field] = [*op[field], len(net["tensorName"]) - 1]
+        else:
+            op = next(op for op in net["oplists"] if op["type"] == "Convolution" and len(op[field]) == 1)
+            op[field] = []
+
+    _rewired(folder, change)
+    assert run(["convert", str(folder), "-o", str(tmp_path / "out")]) == 6
+    assert not (tmp_path / "out").exists()
+    assert capsys.readouterr().err
+
+
 def test_other_kinds_of_models_are_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="already"):
         convert(folder, output=tmp_path / "out", mnn_llm=True)
