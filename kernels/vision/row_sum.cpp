@@ -26,19 +26,12 @@ HWY_INLINE void InBlocks(int64_t n, int64_t step, Block block, Rest rest) {
   if (i < n) block(n - step);
 }
 
-// T: of the rows; the sums are of D, and begin with `start`. Four vectors at a time, which stay in registers, as do
-// weights whose number the compiler knows (kTaps). What store gets is a vector and its place; `one` gets single sums
-// where n is less than a vector.
-template <int64_t kTaps = 0, class D, typename T, typename N, class Store, class One>
-HWY_INLINE void SumOf(D d, const T* const* all_rows, const N* weights, int64_t some_taps, hn::TFromD<D> start,
-                      int64_t n, Store store, One one) {
+// T: of the rows; the sums are of D, and begin with `start`. Four vectors at a time, which stay in registers. What
+// store gets is a vector and its place; `one` gets single sums where n is less than a vector.
+template <class D, typename T, typename N, class Store, class One>
+HWY_INLINE void SumOf(D d, const T* const* rows, const N* weight, int64_t taps, hn::TFromD<D> start, int64_t n,
+                      Store store, One one) {
   using Sum = hn::TFromD<D>;
-  const T* copied_rows[kTaps + 1];
-  N copied_weights[kTaps + 1];  // for the compiler, sums that are written may be weights
-  for (int64_t k = 0; k < kTaps; ++k) copied_rows[k] = all_rows[k], copied_weights[k] = weights[k];
-  const int64_t taps = kTaps > 0 ? kTaps : some_taps;
-  const T* const* rows = kTaps > 0 ? copied_rows : all_rows;
-  const N* weight = kTaps > 0 ? copied_weights : weights;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto load = [&](const T* p) HWY_ATTR {
     if constexpr (sizeof(T) == sizeof(Sum)) {
@@ -83,12 +76,45 @@ HWY_INLINE void SumOf(D d, const T* const* all_rows, const N* weights, int64_t s
     one(sum, i);
   }
 }
-template <int64_t kTaps = 0, typename T, typename N>
+template <typename T, typename N>
 HWY_INLINE void SumTo(const T* const* rows, const N* weight, int64_t taps, N* dst, int64_t n) {
   const hn::ScalableTag<N> d;
-  SumOf<kTaps>(
+  SumOf(
       d, rows, weight, taps, N{0}, n, [&](auto sum, int64_t i) HWY_ATTR { hn::StoreU(sum, d, dst + i); },
       [&](N sum, int64_t i) HWY_ATTR { dst[i] = sum; });
+}
+
+// The same for few rows with the weights of derivatives, in fewer products. False for others.
+template <typename T>
+HWY_INLINE bool SumFew(const T* const* rows, const uint16_t* weight, int64_t taps, uint16_t* dst, int64_t n) {
+  const hn::ScalableTag<uint16_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto load = [&](const T* p) HWY_ATTR {
+    if constexpr (sizeof(T) == 2) {
+      return hn::LoadU(d, p);
+    } else {
+      return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, decltype(d)>(), p));
+    }
+  };
+  const T *a = rows[0], *b = rows[1];
+  if (taps == 2 && weight[0] == uint16_t{65535} && weight[1] == 1) {
+    InBlocks(
+        n, lanes, [&](int64_t i) HWY_ATTR { hn::StoreU(hn::Sub(load(b + i), load(a + i)), d, dst + i); },
+        [&](int64_t i) HWY_ATTR { dst[i] = static_cast<uint16_t>(b[i] - a[i]); });
+    return true;
+  }
+  if (taps != 3 || weight[0] != weight[2]) return false;
+  const T* c = rows[2];
+  const uint32_t outer = weight[0], inner = weight[1];
+  const auto outers = hn::Set(d, weight[0]), inners = hn::Set(d, weight[1]);
+  InBlocks(
+      n, lanes,
+      [&](int64_t i) HWY_ATTR {
+        const auto sum = hn::Mul(hn::Add(load(a + i), load(c + i)), outers);
+        hn::StoreU(hn::Add(sum, hn::Mul(load(b + i), inners)), d, dst + i);
+      },
+      [&](int64_t i) HWY_ATTR { dst[i] = static_cast<uint16_t>((uint32_t{a[i]} + c[i]) * outer + b[i] * inner); });
+  return true;
 }
 #define MINNOW_SUM(Name, T, N)                                                        \
   void Name(const T* const* rows, const N* weight, int64_t taps, N* dst, int64_t n) { \
@@ -100,8 +126,7 @@ MINNOW_SUM(SumDoubles, double, double)
 #undef MINNOW_SUM
 #define MINNOW_SHORT_SUM(Name, T)                                                                   \
   void Name(const T* const* rows, const uint16_t* weight, int64_t taps, uint16_t* dst, int64_t n) { \
-    if (taps == 2) return SumTo<2>(rows, weight, taps, dst, n);                                     \
-    if (taps == 3) return SumTo<3>(rows, weight, taps, dst, n);                                     \
+    if (taps > 1 && SumFew(rows, weight, taps, dst, n)) return;                                     \
     SumTo(rows, weight, taps, dst, n);                                                              \
   }
 MINNOW_SHORT_SUM(SumBytes, uint8_t)
