@@ -20,6 +20,11 @@ TEMPLATE = (
 """In the form of LLaVA's own: contents are lists, and images stand in front of texts."""
 
 
+def of_pillow(name: str) -> Any:
+    """The class of a processor of images that computes with Pillow; older versions call it as those for torchvision."""
+    return getattr(transformers, f"{name}Pil", None) or getattr(transformers, name)
+
+
 def _tokenizer() -> Any:
     """A token for each character."""
     words = ["<s>", "</s>", "<unk>", *LETTERS]
@@ -38,7 +43,7 @@ def seeing_folder(folder: Path, template: str = TEMPLATE, text: str = "llama", *
     model.generation_config.eos_token_id = model.config.eos_token_id = 1
     vision = model.config.vision_config
     size = vision.image_size
-    images = transformers.CLIPImageProcessorPil(size={"shortest_edge": size}, crop_size={"height": size, "width": size})
+    images = of_pillow("CLIPImageProcessor")(size={"shortest_edge": size}, crop_size={"height": size, "width": size})
     processor = transformers.LlavaProcessor(
         images, _tokenizer(), patch_size=vision.patch_size, vision_feature_select_strategy="default",
         chat_template=template, num_additional_image_tokens=1,

@@ -20,6 +20,7 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import some_of
+from seeing_folder import of_pillow
 
 from minnow.converter.llm.checkpoint import Settings
 from minnow.converter.llm.preprocessing import preprocessing
@@ -49,18 +50,16 @@ def _image(height: int, width: int, seed: int = 0) -> np.ndarray:
 
 
 PROCESSORS: dict[str, Any] = {
-    "clip": lambda n: transformers.CLIPImageProcessorPil(
-        size={"shortest_edge": n}, crop_size={"height": n, "width": n}
-    ),
-    "clip, larger, other colors": lambda n: transformers.CLIPImageProcessorPil(
+    "clip": lambda n: of_pillow("CLIPImageProcessor")(size={"shortest_edge": n}, crop_size={"height": n, "width": n}),
+    "clip, larger, other colors": lambda n: of_pillow("CLIPImageProcessor")(
         size={"shortest_edge": n + 5}, crop_size=n, image_mean=[0.1, 0.2, 0.3], image_std=[1.0, 2.0, 0.5], resample=2
     ),
-    "clip, no resizing": lambda n: transformers.CLIPImageProcessorPil(do_resize=False, crop_size=n),
-    "clip, as pixels": lambda n: transformers.CLIPImageProcessorPil(
+    "clip, no resizing": lambda n: of_pillow("CLIPImageProcessor")(do_resize=False, crop_size=n),
+    "clip, as pixels": lambda n: of_pillow("CLIPImageProcessor")(
         size=n, crop_size=n, do_normalize=False, do_rescale=False
     ),
-    "siglip": lambda n: transformers.SiglipImageProcessorPil(size={"height": n, "width": n}),
-    "llava, square": lambda n: transformers.LlavaImageProcessorPil(
+    "siglip": lambda n: of_pillow("SiglipImageProcessor")(size={"height": n, "width": n}),
+    "llava, square": lambda n: of_pillow("LlavaImageProcessor")(
         size={"shortest_edge": n}, crop_size={"height": n, "width": n}, do_pad=True
     ),
 }
@@ -92,7 +91,7 @@ def test_old_folders(name: str, tmp_path: Path) -> None:
     key = "feature_extractor_type" if "Feature" in name else "image_processor_type"
     (tmp_path / "preprocessor_config.json").write_text(json.dumps({key: name}))
     image = _image(300, 260)
-    want = transformers.CLIPImageProcessorPil()(image, return_tensors="np")["pixel_values"][0]
+    want = of_pillow("CLIPImageProcessor")()(image, return_tensors="np")["pixel_values"][0]
     np.testing.assert_allclose(prepared(image, _read(tmp_path, 224)), want, rtol=1e-6, atol=1e-6)
 
 
