@@ -219,7 +219,6 @@ constexpr int64_t kSharedBytes = 1 << 20;
 
 // For the estimate: a second-level cache, and steps that take as long as beginning and ending a tile.
 constexpr double kCacheBytes = 2 << 20, kStepsBeside = 4;
-constexpr int64_t kUsualThreads = 4;
 
 class ConvWinograd final : public ConvScheme {
  public:
@@ -234,15 +233,17 @@ class ConvWinograd final : public ConvScheme {
         tiles_(s_.n * ceil_div(s_.oh, m_) * tiles_x_) {
     const int64_t fit = std::max<int64_t>(1, kInputBytes / (4 * points_ * std::max<int64_t>(1, in_blocks_) * pack_));
     chunks_ = std::max<int64_t>(1, ceil_div(tiles_, std::max<int64_t>(fit, tile_pixels(2))));
-    usual_chunks_ = chunks_ > 1 ? round_up(chunks_, kUsualThreads) : 1;
-    if (s_.threads > 1 && 4 * packed_floats() <= kSharedBytes)
+    least_chunks_ = chunks_;
+    const bool shares = 4 * packed_floats() <= kSharedBytes;
+    if (s_.threads > 1 && shares)
       chunks_ = std::max(chunks_, std::min<int64_t>(2 * s_.threads, 2 * tiles_ / tile_pixels(2)));
-    if (chunks_ > 1) chunks_ = round_up(chunks_, s_.threads);
+    const bool divides = chunks_ < s_.threads && s_.threads % chunks_ == 0;
+    if (chunks_ > 1 && (shares || !divides)) chunks_ = round_up(chunks_, s_.threads);
     chunk_ = std::max<int64_t>(1, ceil_div(tiles_, chunks_));
     chunks_ = ceil_div(tiles_, chunk_);
     const int64_t blocks_fit = std::max<int64_t>(2, kResultBytes / (4 * points_ * chunk_ * pack_));
     parts_ = std::max<int64_t>(1, ceil_div(out_blocks_, blocks_fit));
-    if (s_.threads > 1 && chunks_ < s_.threads) parts_ = round_up(parts_, s_.threads);
+    if (s_.threads > 1 && chunks_ < s_.threads) parts_ = round_up(parts_, ceil_div(s_.threads, chunks_));
     part_ = std::max<int64_t>(1, ceil_div(out_blocks_, parts_));
     if (part_ > 1) part_ = round_up(part_, 2);
     parts_ = ceil_div(out_blocks_, part_);
@@ -270,7 +271,7 @@ class ConvWinograd final : public ConvScheme {
     const double in = static_cast<double>(in_blocks_), out = static_cast<double>(out_blocks_);
     // Each piece of work reads all weights: again from memory, where they are more than the cache holds. The number of
     // threads must not decide between schemes, whose results differ in their last bits.
-    const double reads = weights > kCacheBytes ? static_cast<double>(usual_chunks_) : 1;
+    const double reads = weights > kCacheBytes ? static_cast<double>(least_chunks_) : 1;
     return {places * out * (static_cast<double>(s_.ic) + kStepsBeside), places * (in + out), reads * weights};
   }
 
@@ -384,7 +385,7 @@ class ConvWinograd final : public ConvScheme {
   int m_;
   int64_t points_, pack_, in_blocks_, out_blocks_;
   int64_t tiles_x_, tiles_;                               // tiles of the output in a row, and in all
-  int64_t usual_chunks_, chunks_, chunk_, parts_, part_;  // tiles, and output blocks, of a piece of work
+  int64_t least_chunks_, chunks_, chunk_, parts_, part_;  // tiles, and output blocks, of a piece of work
   TilePlan plan_;
 };
 
