@@ -29,6 +29,11 @@ class Finishing:
     """
 
     def __init__(self, src: Image, code: object, mean: object, norm: object) -> None:
+        self._fused: Finish | None = None
+        if code is None and type(mean) is type(norm) is tuple and not mean and not norm:  # nothing: most calls
+            self._code, self.is_wanted, self.is_normalizing = None, False, False
+            self.channels = channels_of(src)
+            return
         number = -1 if code is None else argument.integer(code, "code")
         self._code = None if number == -1 else number
         self.is_wanted = self._code is not None
@@ -49,7 +54,6 @@ class Finishing:
         self._factors = factors or ([1.0] * channels if means else [])
         self.is_normalizing = bool(self._means)
         self.is_wanted = self.is_wanted or self.is_normalizing
-        self._fused: Finish | None = None
         if src.dtype == _BYTES and channels <= 4:
             if conversion is None:
                 self._fused = (channels, False, self._means, self._factors)

@@ -107,7 +107,8 @@ def resize(
         scale_x, scale_y = scales
         given = argument.size((round(width * scale_x), round(height * scale_y)), "the result's size")
     else:
-        given = argument.size(given, "dsize")
+        if 0 in given:
+            argument.size(given, "dsize")  # an error that says which
         scale_x, scale_y = given[0] / width, given[1] / height
     finishing = Finishing(image, code, mean, norm)
     channels = channels_of(image)

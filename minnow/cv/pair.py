@@ -41,7 +41,7 @@ def paired(main: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             arrays = [a if type(a) in _PLAIN else _array_of(a) for a in args]
             named = {name: _array_of(a) for name, a in kwargs.items()} if kwargs else kwargs
-            parts: Any = function(*arrays, **named)
+            parts: Any = function(*arrays, **named)  # type: ignore[arg-type]
             first, second = _var_of(parts[0]), _var_of(parts[1])
             both: Any = PairVar._of(parts[main], NHWC)
             both._parts = (first, second)
