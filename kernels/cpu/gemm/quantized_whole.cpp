@@ -186,12 +186,13 @@ MINNOW_QUANTIZED_BYTES void multiply_words(const ByteCall& c, int64_t panel, int
 
 template <bool kFour>
 MINNOW_QUANTIZED_BYTES void multiply_whole_vnni(const ByteCall& c, int64_t begin, int64_t end) {
+  constexpr int kTwo = kFour ? 2 : 4;  // less code for rare cases
   for (int64_t panel = begin; panel < end; ++panel) {
     __m512 scale;
     const __m512 factor = factor_of(*c.form, c.packed + panel * c.form->panel_words(), &scale);
     for (int64_t row = 0; row < c.a.rows; row += 4) {
       const auto multiply = c.a.rows - row == 1   ? multiply_words<kFour, 1>
-                            : c.a.rows - row == 2 ? multiply_words<kFour, 2>
+                            : c.a.rows - row == 2 ? multiply_words<kFour, kTwo>
                                                   : multiply_words<kFour, 4>;
       multiply(c, panel, row, factor, scale);
     }

@@ -88,14 +88,11 @@ class EmulatedTiles {
   }
   template <int kTile>
   void load(const void* from, int64_t stride) {
-    zero<kTile>();
-    const int rows = kTile >= 6 ? depth_ / 4 : kAmxRows, bytes = kTile == 4 || kTile == 5 ? depth_ : kAmxBytes;
-    for (int r = 0; r < rows; ++r)
-      std::memcpy(tiles_[kTile][r], static_cast<const char*>(from) + r * stride, static_cast<size_t>(bytes));
+    load(kTile, static_cast<const char*>(from), stride);
   }
   template <int kTile>
   void store(void* to, int64_t stride) {
-    for (int r = 0; r < kAmxRows; ++r) std::memcpy(static_cast<char*>(to) + r * stride, tiles_[kTile][r], kAmxBytes);
+    store(tiles_[kTile], static_cast<char*>(to), stride);
   }
   template <int kSums, int kLeft, int kRight>
   void add_product() {
@@ -116,6 +113,15 @@ class EmulatedTiles {
 
  private:
   using Rows = uint32_t[kAmxRows][kAmxBytes / 4];
+
+  [[gnu::noinline]] void load(int tile, const char* from, int64_t stride) {
+    std::memset(tiles_[tile], 0, sizeof(tiles_[tile]));
+    const int rows = tile >= 6 ? depth_ / 4 : kAmxRows, bytes = tile == 4 || tile == 5 ? depth_ : kAmxBytes;
+    for (int r = 0; r < rows; ++r) std::memcpy(tiles_[tile][r], from + r * stride, static_cast<size_t>(bytes));
+  }
+  [[gnu::noinline]] static void store(const Rows& tile, char* to, int64_t stride) {
+    for (int r = 0; r < kAmxRows; ++r) std::memcpy(to + r * stride, tile[r], kAmxBytes);
+  }
 
   static float as_float(uint32_t bits) {
     float x;
