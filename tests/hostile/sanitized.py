@@ -1,21 +1,26 @@
 """The engine under AddressSanitizer and UBSan, on files that mean harm and on damaged ones: ./dev sanitize.
 
-MINNOW_OPEN_AND_RUN names the program, which that command builds from open_and_run.c.
+MINNOW_OPEN_AND_RUN and MINNOW_CHANGE_TEXTS name the programs, which that command builds from open_and_run.c and
+change_texts.cpp.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+import test_tokenizer_damage
 from damage_worker import damaged_bytes, damaged_tables
 from engine_oracle import model_of
 from graph_grower import grown
 from hostile_files import SOUND, all_files
+from language_model_files import STORIES
 
+import minnow
 from minnow.schema.mnn import encode
 
 PROGRAM = os.environ["MINNOW_OPEN_AND_RUN"]
@@ -56,3 +61,22 @@ def test_damaged(seed, tmp_path):
     assert len(codes) == len(paths)
     assert set(codes.values()) <= {0, 2, 3, 6}
     assert 0 in codes.values()
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_changed_texts(seed, tmp_path):
+    """libminnow_text, on files of tokenizers and a language model."""
+    minnow.convert(STORIES, output=tmp_path / "model", verify=False)
+    paths = [tmp_path / f"{i}.json" for i, _ in enumerate(test_tokenizer_damage.files())]
+    for path, whole in zip(paths, test_tokenizer_damage.files(), strict=True):
+        path.write_text(json.dumps(whole))
+    count = 20_000 if os.environ.get("MINNOW_SANITIZE_ALL") else 500
+    command = [os.environ["MINNOW_CHANGE_TEXTS"], str(count), str(seed), tmp_path / "model", *paths]
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", check=False, env={**os.environ, **SETTINGS}
+    )
+    assert done.returncode == 0, done.stderr[-6000:]
+    times = dict(map(int, line.split()) for line in done.stdout.splitlines())
+    assert set(times) <= {0, 2, 3, 6}, times
+    assert times[0] > count / 10
+    assert times[6] > count / 10
