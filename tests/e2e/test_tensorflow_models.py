@@ -41,7 +41,7 @@ def by_name(arrays: Mapping[str, Array], infos: list[Any]) -> dict[str, Array]:
     return {n if n in names else names[int(n)] if n.isdigit() else n.removesuffix(":0"): a for n, a in arrays.items()}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_converts_and_verifies(model: RealModel, converted: Converted) -> None:
     assert converted(model).stat().st_size > 0
@@ -125,6 +125,7 @@ def test_an_image_net_classifier_knows_animals(file: str, label: str, converted:
     assert any(label in names[int(i)] for i in scores[0].argsort()[-3:])
 
 
+@pytest.mark.slow
 def test_a_segmentation_finds_cats_and_dogs(converted: Converted) -> None:
     model = named("deeplabv3_mnv2_pascal_quant.tflite")
     session = minnow.load(converted(model))

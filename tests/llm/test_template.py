@@ -133,6 +133,7 @@ HARMFUL = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("source", HARMFUL, ids=lambda source: source[:60])
 def test_templates_that_mean_harm(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "SECONDS", 0.3)

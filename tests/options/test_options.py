@@ -240,6 +240,7 @@ def parsed(name: str, arguments: list[str]) -> Options:
     return taken(COMMANDS[name], dict(context.params))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", COMMANDS)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())

@@ -124,6 +124,7 @@ def test_a_list_of_codes_has_all_numbers(bits: int, density: float) -> None:
     assert size == listed_bytes(codes, bits)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("prune", BLOCKS)
 def test_fitted_weights_have_a_smaller_error(prune: Prune) -> None:
     """For correlated inputs, as those of networks are: of products and of a strided, dilated and padded convolution."""
@@ -147,6 +148,7 @@ def test_fitted_weights_have_a_smaller_error(prune: Prune) -> None:
         assert lost[1] < lost[0], name
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("prune", BLOCKS)
 def test_fitted_weights_are_the_best_for_what_stays(prune: Prune) -> None:
     """By the least squares of numpy for each output, of inputs that depend on each other."""

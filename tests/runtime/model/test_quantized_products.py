@@ -83,7 +83,7 @@ def products(bits: int, form: str, half: bool, k: int, blocks: int, rows: tuple[
 @pytest.mark.parametrize("bits", range(2, 9))
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("half", [False, True])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("k", "blocks"), [(128, 4), (127, 1), (192, 4), (640, 5), (1100, 1), (96, 6)])
 def test_rows(bits, form, half, k, blocks):
     products(bits, form, half, k, blocks)
