@@ -428,8 +428,8 @@ def test_text_that_is_no_tokenizer() -> None:
 
 
 def test_the_package_reads_real_files_that_are_ours() -> None:
-    assert {"gpt-2", "llama-spm", "bert-bge"} <= set(vocabularies.NAMES)
     assert Tokenizer.from_json(tokenizer_json("gpt-2")).engine == "tokenizers"
+    assert {"gpt-2", "llama-spm", "bert-bge"} <= set(vocabularies.NAMES)
 
 
 def test_threads_that_bring_the_first_texts() -> None:
