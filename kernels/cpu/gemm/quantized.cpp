@@ -529,6 +529,21 @@ void QuantizedGemm::run_bf16(const GemmCall& call) const {
   }
 }
 
+ByteCall QuantizedGemm::byte_call(const GemmCall& call) const {
+  ByteCall bytes;
+  bytes.form = &form_;
+  bytes.packed = reinterpret_cast<const uint32_t*>(call.packed_b);
+  bytes.a.rows = m_;
+  bytes.a.digits = digits_;
+  bytes.bias = call.bias;
+  bytes.start = call.start;
+  bytes.c = call.c;
+  bytes.ldc = call.ldc;
+  bytes.low = activation_.low;
+  bytes.high = activation_.high;
+  return bytes;
+}
+
 void QuantizedGemm::run_bytes(const GemmCall& call) const {
   char* space = static_cast<char*>(call.workspace) + round_up(row_bytes(), 64);
   const auto take = [&](int64_t bytes) {
@@ -537,12 +552,8 @@ void QuantizedGemm::run_bytes(const GemmCall& call) const {
     return at;
   };
   const int64_t rows = m_ + kByteLines, lines = m_ * digits_ + kByteLines;
-  ByteCall bytes;
-  bytes.form = &form_;
-  bytes.packed = reinterpret_cast<const uint32_t*>(call.packed_b);
+  ByteCall bytes = byte_call(call);
   ByteRows& a = bytes.a;
-  a.rows = m_;
-  a.digits = digits_;
   a.stride = line_bytes();
   a.chunks = chunks();
   a.chunk_units = chunk_units_;
@@ -559,12 +570,6 @@ void QuantizedGemm::run_bytes(const GemmCall& call) const {
   } else {
     call.pool->parallel_for(m_, std::max<int64_t>(1, 16384 / form_.columns), round_rows);
   }
-  bytes.bias = call.bias;
-  bytes.start = call.start;
-  bytes.c = call.c;
-  bytes.ldc = call.ldc;
-  bytes.low = activation_.low;
-  bytes.high = activation_.high;
   // Rows that follow each other; what no bytes stand for is computed in floats.
   for (int64_t first = 0, end = 0; first < m_; first = end) {
     end = first + 1;

@@ -121,6 +121,8 @@ class QuantizedGemm {
  private:
   void run_row(const GemmCall& call) const;
   void run_panels(const GemmCall& call) const;
+  // What the byte kernels need of a call; the rest of its rows is for them to make.
+  ByteCall byte_call(const GemmCall& call) const;
   void run_bytes(const GemmCall& call) const;
   void run_bf16(const GemmCall& call) const;
   void run_whole(const GemmCall& call) const;

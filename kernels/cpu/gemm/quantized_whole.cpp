@@ -342,22 +342,12 @@ void QuantizedGemm::run_whole(const GemmCall& call) const {
   using namespace quantized_bytes;
   const bool words = takes_words(m_);
   char* space = static_cast<char*>(call.workspace);
-  ByteCall bytes;
-  bytes.form = &form_;
-  bytes.packed = reinterpret_cast<const uint32_t*>(call.packed_b);
+  ByteCall bytes = byte_call(call);
   auto* digits = reinterpret_cast<uint32_t*>(space);
   if (!words) space += threads_ * digit_bytes(padded_columns());
-  bytes.a.rows = m_;
-  bytes.a.digits = digits_;
   bytes.a.scale = reinterpret_cast<float*>(space);
   bytes.a.codes = reinterpret_cast<int8_t*>(space + round_up(4 * m_, 64));
   bytes.a.stride = words ? word_bytes(form_) : line_bytes();
-  bytes.bias = call.bias;
-  bytes.start = call.start;
-  bytes.c = call.c;
-  bytes.ldc = call.ldc;
-  bytes.low = activation_.low;
-  bytes.high = activation_.high;
   const ByteRows& a = bytes.a;
   const auto round_rows = [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r)
