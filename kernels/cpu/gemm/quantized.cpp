@@ -529,21 +529,6 @@ void QuantizedGemm::run_bf16(const GemmCall& call) const {
   }
 }
 
-ByteCall QuantizedGemm::byte_call(const GemmCall& call) const {
-  ByteCall bytes;
-  bytes.form = &form_;
-  bytes.packed = reinterpret_cast<const uint32_t*>(call.packed_b);
-  bytes.a.rows = m_;
-  bytes.a.digits = digits_;
-  bytes.bias = call.bias;
-  bytes.start = call.start;
-  bytes.c = call.c;
-  bytes.ldc = call.ldc;
-  bytes.low = activation_.low;
-  bytes.high = activation_.high;
-  return bytes;
-}
-
 void QuantizedGemm::run_bytes(const GemmCall& call) const {
   char* space = static_cast<char*>(call.workspace) + round_up(row_bytes(), 64);
   const auto take = [&](int64_t bytes) {

@@ -432,4 +432,19 @@ void unpack_quantized_bf16(const QuantizedForm&, const void*, int64_t, float*) {
 void multiply_quantized_bytes(const ByteCall&, int64_t, int64_t) {}
 #endif
 
+ByteCall QuantizedGemm::byte_call(const GemmCall& call) const {
+  ByteCall bytes;
+  bytes.form = &form_;
+  bytes.packed = reinterpret_cast<const uint32_t*>(call.packed_b);
+  bytes.a.rows = m_;
+  bytes.a.digits = digits_;
+  bytes.bias = call.bias;
+  bytes.start = call.start;
+  bytes.c = call.c;
+  bytes.ldc = call.ldc;
+  bytes.low = activation_.low;
+  bytes.high = activation_.high;
+  return bytes;
+}
+
 }  // namespace minnow
