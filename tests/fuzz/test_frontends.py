@@ -22,6 +22,7 @@ from fuzz.probe import Finding, Target, little_memory, probe
 from fuzz.targets import TARGETS
 
 from minnow.converter.file import door
+from minnow.converter.tensorflow.file import keras
 from minnow.schema.errors import FormatError, UsageError
 
 _FILES = 80
@@ -31,6 +32,8 @@ _SLOW = {"diffusion", "export", "mnn_llm", "torchscript"}  # their files take lo
 @pytest.fixture(autouse=True)
 def as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "strict", False)
+    # The folder of another test's file would be removed as soon as a file is asked for here, which opens it.
+    monkeypatch.setattr(keras, "_last", None)
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in _SLOW)) for n in TARGETS])
