@@ -8,6 +8,7 @@
 #include "kernels/cpu/gemm/quantized.h"
 #include "kernels/cpu/gemm/quantized_panel.h"
 #include "kernels/cpu/machine/amx.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
 #if MINNOW_AVX512
 #include <cstring>
