@@ -117,6 +117,7 @@ class Session:
         self._engine = engine
         self.inputs = [TensorInfo(*row) for row in engine.inputs]
         self.outputs = [TensorInfo(*row) for row in engine.outputs]
+        self._names = {info.name for info in self.inputs}
         self._states = [TensorInfo(*row) for row in engine.state_infos]
 
     def run(
@@ -429,6 +430,8 @@ class Session:
         return _to_input(value, info)
 
     def _check_names(self, inputs: Mapping[str, Any]) -> None:
+        if isinstance(inputs, dict) and inputs.keys() == self._names:
+            return
         names = [info.name for info in self.inputs]
         if not isinstance(inputs, Mapping):
             raise UsageError(
@@ -522,6 +525,8 @@ def _from_array(array: Array, info: TensorInfo) -> Any:
 def to_array(value: Any, info: TensorInfo) -> Array:
     """The value as a contiguous array of the input's dtype. Raises UsageError if information would be lost."""
     want = _numpy_dtype(info.dtype)
+    if type(value) is np.ndarray and value.dtype == want and value.flags.c_contiguous:
+        return value  # what follows takes longer than a small model
     try:
         array = np.asarray(value)
     except ValueError as error:
