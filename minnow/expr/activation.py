@@ -10,7 +10,7 @@ from minnow.expr.argument import axis_of, floats, number
 from minnow.expr.constant import NHWC
 from minnow.expr.elementwise import unary
 from minnow.expr.names import named
-from minnow.expr.operation import apply
+from minnow.expr.operation import apply, apply_one
 from minnow.expr.var import Var, as_var
 from minnow.schema.errors import UsageError
 
@@ -22,7 +22,7 @@ softsign = unary("softsign", "Softsign", None, like="torch.nn.functional.softsig
 @named("expr", like="torch.nn.functional.gelu", note="It is the approximation by tanh, as in MNN.")
 def gelu(x: Any) -> Var:
     """x times the probability that a standard normal number is below x, approximated by tanh."""
-    return apply("Gelu", x, approximate="tanh")  # type: ignore[no-any-return]
+    return apply_one("Gelu", x, approximate="tanh")
 
 
 @named("expr", like="torch.nn.functional.leaky_relu")
@@ -30,26 +30,26 @@ def relu(x: Any, slope: Any = 0.0) -> Var:
     """x where it is above 0, `slope` times x below."""
     factor = number(slope, "slope")
     if factor == 0:
-        return apply("Relu", x)  # type: ignore[no-any-return]
-    return apply("LeakyRelu", x, alpha=factor)  # type: ignore[no-any-return]
+        return apply_one("Relu", x)
+    return apply_one("LeakyRelu", x, alpha=factor)
 
 
 @named("expr", like="torch.nn.functional.hardtanh")
 def relu6(x: Any, min: Any = 0.0, max: Any = 6.0) -> Var:
     """x between two limits."""
-    return apply("Clip", x, min=number(min, "min"), max=number(max, "max"))  # type: ignore[no-any-return]
+    return apply_one("Clip", x, min=number(min, "min"), max=number(max, "max"))
 
 
 @named("expr", like="torch.nn.functional.elu")
 def elu(x: Any, alpha: Any = 1.0) -> Var:
     """x where it is above 0, alpha * (exp(x) - 1) below."""
-    return apply("Elu", x, alpha=number(alpha, "alpha"))  # type: ignore[no-any-return]
+    return apply_one("Elu", x, alpha=number(alpha, "alpha"))
 
 
 @named("expr", like="torch.nn.functional.selu")
 def selu(x: Any, scale: Any, alpha: Any) -> Var:
     """scale * x where it is above 0, scale * alpha * (exp(x) - 1) below."""
-    return apply("Selu", x, alpha=number(alpha, "alpha"), gamma=number(scale, "scale"))  # type: ignore[no-any-return]
+    return apply_one("Selu", x, alpha=number(alpha, "alpha"), gamma=number(scale, "scale"))
 
 
 @named("expr", like="torch.nn.functional.prelu")
@@ -63,11 +63,11 @@ def prelu(x: Any, slopes: Any) -> Var:
     shape = [1] * var.ndim
     shape[channel] = factors.size
     aligned = apply("Reshape", factors, Var._of(np.array(shape, np.int64)))
-    return apply("PRelu", var, aligned)  # type: ignore[no-any-return]
+    return apply_one("PRelu", var, aligned)
 
 
 @named("expr", like="torch.softmax")
 def softmax(x: Any, axis: Any = -1) -> Var:
     """exp(x) divided by its sum along an axis."""
     var = as_var(x)
-    return apply("Softmax", var, axis=axis_of(axis, var.ndim))  # type: ignore[no-any-return]
+    return apply_one("Softmax", var, axis=axis_of(axis, var.ndim))

@@ -8,7 +8,7 @@ import numpy as np
 
 from minnow.expr.dtype import Array, NumpyType, dtype, wanted
 from minnow.expr.names import named
-from minnow.expr.operation import apply
+from minnow.expr.operation import apply_one
 from minnow.expr.setting import SETTINGS
 from minnow.expr.var import Var, as_var
 from minnow.schema.ir import DType
@@ -37,4 +37,4 @@ def cast(x: Any, dtype: Any = dtype.float) -> Var:
         return Var._of(cast_array(var._value(), to), var.data_format)
     if var._dtype() == to:
         return var
-    return apply("Cast", var, to=DType.of(to), saturate=False)  # type: ignore[no-any-return]
+    return apply_one("Cast", var, to=DType.of(to), saturate=False)

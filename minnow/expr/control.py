@@ -10,7 +10,7 @@ import numpy as np
 from minnow.expr.elementwise import _boolean
 from minnow.expr.evaluation import build, is_structure
 from minnow.expr.names import named
-from minnow.expr.operation import Clock, Operation, apply, ordered
+from minnow.expr.operation import Clock, Operation, apply, apply_one, ordered
 from minnow.expr.setting import SETTINGS
 from minnow.expr.var import Var, as_var
 from minnow.schema.errors import UsageError
@@ -139,7 +139,7 @@ class _Trace:
         """A result of the graph itself: what is only handed on passes through an op."""
         if var._operation is not None and var._operation.serial > start:
             return var
-        return apply("Identity", var)  # type: ignore[no-any-return]
+        return apply_one("Identity", var)
 
     def graph(self, name: str, captured: Sequence[Var], leading: Sequence[TensorType]) -> Graph:
         """The closed graph, whose parameters are those of the types `leading`, its own, and the captured Vars."""

@@ -11,7 +11,7 @@ from minnow.expr.constant import NCHW
 from minnow.expr.dtype import dtype as dtypes
 from minnow.expr.dtype import promote, to_array, wanted
 from minnow.expr.names import named
-from minnow.expr.operation import apply
+from minnow.expr.operation import apply, apply_one
 from minnow.expr.var import Var, as_var
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import DType
@@ -25,7 +25,7 @@ def fill(shape: Any, value: Any) -> Var:
     one = as_var(value)
     if one.size != 1:
         raise UsageError(f"the value has the shape {one.shape}, it must be a single number")
-    return apply("Fill", shape_operand(shape), apply("Reshape", one, Var._of(np.zeros(0, np.int64))))  # type: ignore[no-any-return]
+    return apply_one("Fill", shape_operand(shape), apply("Reshape", one, Var._of(np.zeros(0, np.int64))))
 
 
 @named("expr", like="numpy.zeros_like")
@@ -36,7 +36,7 @@ def zeros_like(x: Any) -> Var:
     zero = Var._of(np.zeros((), _I32 if var._dtype() == np.bool_ else var._dtype()))
     if type.is_static:
         return Var._of(np.zeros(type.static_shape, zero._dtype()), var.data_format)
-    return apply("Fill", apply("Shape", var), zero, format=var.data_format)  # type: ignore[no-any-return]
+    return apply_one("Fill", apply("Shape", var), zero, format=var.data_format)
 
 
 @named("expr", like="numpy.arange")
@@ -49,7 +49,7 @@ def range(start: Any, limit: Any, delta: Any) -> Var:
     flat = [apply("Reshape", p, Var._of(np.zeros(0, np.int64)))._cast(to) for p in parts]
     if flat[2]._is_known() and not flat[2]._value().item():
         raise UsageError("delta is 0")
-    return apply("Range", *flat)  # type: ignore[no-any-return]
+    return apply_one("Range", *flat)
 
 
 @named("expr", like="torch.nn.functional.one_hot")
@@ -74,7 +74,7 @@ def one_hot(indices: Any, depth: Any, onValue: Any = 1.0, offValue: Any = 0.0, a
     wide = var._cast(np.dtype(np.int64))
     zero, far = (Var._of(np.asarray(v, np.int64)) for v in (0, 2**40))
     inside = apply("Where", apply("Less", wide, zero), far, wide)
-    return apply("OneHot", inside, size, Var._of(values), axis=place)  # type: ignore[no-any-return]
+    return apply_one("OneHot", inside, size, Var._of(values), axis=place)
 
 
 @named("expr", like="numpy.random.uniform")
@@ -88,8 +88,8 @@ def randomuniform(
     of = wanted(dtype)
     seed = (integer(seed0, "seed0") * 0x9E3779B1 + integer(seed1, "seed1")) % 2**31
     lowest, highest = number(low, "low"), number(high, "high")
-    made = apply("RandomUniform", shape_operand(shape), low=lowest, high=highest, seed=seed, to=DType.F32, format=NCHW)
-    return made._cast(of)  # type: ignore[no-any-return]
+    bounds = {"low": lowest, "high": highest}
+    return apply_one("RandomUniform", shape_operand(shape), **bounds, seed=seed, to=DType.F32, format=NCHW)._cast(of)
 
 
 @named("expr", like="numpy.array")
@@ -104,13 +104,13 @@ def scalar(value: Any, dtype: Any = None) -> Var:
 @named("expr", like="numpy.shape", note="It is a Var of ints.")
 def shape(x: Any) -> Var:
     """The sizes of the axes, as a Var of ints."""
-    return apply("Shape", as_var(x), format=NCHW)._cast(_I32)  # type: ignore[no-any-return]
+    return apply_one("Shape", as_var(x), format=NCHW)._cast(_I32)
 
 
 @named("expr", like="numpy.size", note="It is a Var without axes.")
 def size(x: Any) -> Var:
     """The number of elements, as a Var without axes."""
-    return apply("Size", as_var(x), format=NCHW)._cast(_I32)  # type: ignore[no-any-return]
+    return apply_one("Size", as_var(x), format=NCHW)._cast(_I32)
 
 
 @named("expr", like="numpy.ndim", note="It is a Var without axes.")

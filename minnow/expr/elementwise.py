@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from minnow.expr.constant import NCHW, data_format
 from minnow.expr.dtype import Array, promote, to_array
 from minnow.expr.names import named
-from minnow.expr.operation import apply, common_type
+from minnow.expr.operation import apply, apply_one, common_type
 from minnow.expr.setting import SETTINGS
 from minnow.expr.var import Var, as_var
 from minnow.schema.errors import UsageError
@@ -22,6 +22,7 @@ _F64 = np.dtype(np.float64)
 
 Binary = Callable[[Any, Any], Var]
 Unary = Callable[[Any], Var]
+F = TypeVar("F", Unary, Binary)
 
 
 def known(x: Any) -> Array | None:
@@ -57,7 +58,7 @@ def int_divide(a: Array, b: Array) -> Array:
     return quotient
 
 
-def _registered(function: Any, name: str, like: Any, note: str = "") -> Any:
+def _registered(function: F, name: str, like: Any, note: str = "") -> F:
     function.__name__ = function.__qualname__ = name
     text = like if isinstance(like, str) else f"numpy.{like.__name__}" if hasattr(like, "nin") else ""
     return named("expr", name, like=text, note=note)(function)
@@ -76,7 +77,7 @@ def arithmetic(name: str, op: str, ufunc: Any, of_ints: Any = None, note: str = 
                 except (TypeError, ValueError) as error:
                     raise refused(name, a, b, error) from None
         v, w = common_type(as_var(x), as_var(y))
-        return apply(op, v, w, format=form_of(x, y), **attrs)  # type: ignore[no-any-return]
+        return apply_one(op, v, w, format=form_of(x, y), **attrs)
 
     def _computed(a: Array, b: Array) -> Array:
         to = a.dtype
@@ -88,7 +89,7 @@ def arithmetic(name: str, op: str, ufunc: Any, of_ints: Any = None, note: str = 
         return np.asarray(of_ints(a, b) if of_ints is not None and to.kind in "iu" else ufunc(a, b))
 
     compute.__doc__ = f"{name}(x, y), elementwise, in the type of the wider operand."
-    return _registered(compute, name, ufunc, note)  # type: ignore[no-any-return]
+    return _registered(compute, name, ufunc, note)
 
 
 def comparison(name: str, op: str, ufunc: Any) -> Binary:
@@ -106,10 +107,10 @@ def comparison(name: str, op: str, ufunc: Any) -> Binary:
                 except (TypeError, ValueError) as error:
                     raise refused(name, a, b, error) from None
         v, w = common_type(as_var(x), as_var(y))
-        return apply(op, v, w, format=form_of(x, y))  # type: ignore[no-any-return]
+        return apply_one(op, v, w, format=form_of(x, y))
 
     compute.__doc__ = f"{name}(x, y), elementwise: an int, 1 or 0."
-    return _registered(compute, name, ufunc)  # type: ignore[no-any-return]
+    return _registered(compute, name, ufunc)
 
 
 def bits(name: str, op: str, logical: str, ufunc: Any) -> Binary:
@@ -128,12 +129,12 @@ def bits(name: str, op: str, logical: str, ufunc: Any) -> Binary:
             except ValueError as error:
                 raise refused(name, one, two, error) from None
         if a == b == _BOOL:
-            return apply(logical, v, w, format=form_of(x, y))  # type: ignore[no-any-return]
+            return apply_one(logical, v, w, format=form_of(x, y))
         v, w = common_type(v, w)
-        return apply(op, v, w, format=form_of(x, y))  # type: ignore[no-any-return]
+        return apply_one(op, v, w, format=form_of(x, y))
 
     compute.__doc__ = f"{name}(x, y) of integers, elementwise."
-    return _registered(compute, name, ufunc)  # type: ignore[no-any-return]
+    return _registered(compute, name, ufunc)
 
 
 def of_one(op: str, function: Any, floats: bool = True, **attrs: Any) -> Unary:
@@ -161,7 +162,7 @@ def of_one(op: str, function: Any, floats: bool = True, **attrs: Any) -> Unary:
             var = var._cast(_I32)
         if floats and var._dtype().kind != "f":
             var = var._cast(_F32)
-        return apply(op, var, **attrs)  # type: ignore[no-any-return]
+        return apply_one(op, var, **attrs)
 
     return compute
 
@@ -172,7 +173,7 @@ def unary(
     """`of_one`, with a name in `expr`."""
     compute = of_one(op, function, floats, **attrs)
     compute.__doc__ = f"{name}(x), elementwise" + (", in float for integers." if floats else ".")
-    return _registered(compute, name, like or function, note)  # type: ignore[no-any-return]
+    return _registered(compute, name, like or function, note)
 
 
 def half_away(x: Array) -> Array:
@@ -245,7 +246,7 @@ def atan2(x: Any, y: Any) -> Var:
             return Var._of(np.asarray(np.arctan2(v._value(), w._value())), form_of(x, y))
         except ValueError as error:
             raise refused("atan2", v._value(), w._value(), error) from None
-    return apply("Atan2", v, w, format=form_of(x, y))  # type: ignore[no-any-return]
+    return apply_one("Atan2", v, w, format=form_of(x, y))
 
 
 @named("expr")
@@ -277,8 +278,8 @@ def erfinv(x: Any) -> Var:
         guess = subtract(guess, divide(step, add(multiply(guess, step), _double(1.0))))
     edge = multiply(sign(y), _double(np.inf))
     outside = apply("Where", equal(abs(y), _double(1.0)), edge, _double(np.nan))
-    whole = apply("Where", less(abs(y), _double(1.0)), guess, outside)
-    return whole._cast(var._dtype())  # type: ignore[no-any-return]
+    whole = apply_one("Where", less(abs(y), _double(1.0)), guess, outside)
+    return whole._cast(var._dtype())
 
 
 def _double(value: float) -> Var:
@@ -303,7 +304,7 @@ def invert(x: Any) -> Var:
         raise UsageError("invert is for integers", why=f"the operand is {var.dtype}")
     if not SETTINGS.lazy and var._is_known():
         return Var._of(np.asarray(np.invert(var._value())), var.data_format)
-    return apply("Not" if var._dtype() == _BOOL else "BitwiseNot", var)  # type: ignore[no-any-return]
+    return apply_one("Not" if var._dtype() == _BOOL else "BitwiseNot", var)
 
 
 def of_numpy(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minnow.expr.dtype import Array, to_array
-from minnow.expr.operation import apply
+from minnow.expr.operation import apply, apply_one
 from minnow.expr.setting import SETTINGS
 from minnow.expr.var import CONST, Var, as_var
 from minnow.schema.errors import UsageError
@@ -161,8 +161,8 @@ def _by_var(x: Var, index: Var) -> Var:
         n = index.ndim
         flat = apply("Reshape", x, np.array([-1, *x.shape[n:]], np.int64))
         mask = apply("Reshape", index, np.array([-1], np.int64))
-        return apply("Compress", flat, mask, axis=0)  # type: ignore[no-any-return]
-    return apply("Gather", x, index, axis=0)  # type: ignore[no-any-return]
+        return apply_one("Compress", flat, mask, axis=0)
+    return apply_one("Gather", x, index, axis=0)
 
 
 def _positions(x: Var, index: Any) -> Array:
@@ -179,7 +179,7 @@ def _positions(x: Var, index: Any) -> Array:
 
 def _gathered(x: Var, index: Any) -> Var:
     flat = apply("Reshape", x, np.array([-1], np.int64))
-    return apply("Gather", flat, Var._of(_positions(x, index)), axis=0)  # type: ignore[no-any-return]
+    return apply_one("Gather", flat, Var._of(_positions(x, index)), axis=0)
 
 
 def _scatter(x: Var, index: Any, value: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from minnow.expr.constant import NHWC, data_format
 from minnow.expr.names import named
-from minnow.expr.operation import apply
+from minnow.expr.operation import apply_one
 from minnow.expr.var import Var, as_var
 from minnow.schema.errors import UsageError
 
@@ -32,7 +32,7 @@ def convert(x: Any, format: data_format) -> Var:
         return with_format(var, format)
     axes = list(range(rank))
     perm = [0, rank - 1, *axes[1:-1]] if format is not NHWC else [0, *axes[2:], 1]
-    return apply("Transpose", var, perm=tuple(perm), format=format)  # type: ignore[no-any-return]
+    return apply_one("Transpose", var, perm=tuple(perm), format=format)
 
 
 def with_format(x: Var, format: data_format) -> Var:
@@ -42,4 +42,4 @@ def with_format(x: Var, format: data_format) -> Var:
         return Var._of(array, format)
     if x._operation is not None:
         return Var._result(x._operation, x._index, format)
-    return apply("Identity", x, format=format)  # type: ignore[no-any-return]
+    return apply_one("Identity", x, format=format)

@@ -13,7 +13,7 @@ from minnow.expr.dtype import promote
 from minnow.expr.elementwise import _boolean
 from minnow.expr.layout import convert
 from minnow.expr.names import named
-from minnow.expr.operation import apply, common_type
+from minnow.expr.operation import apply, apply_one, common_type
 from minnow.expr.setting import SETTINGS
 from minnow.expr.var import Var, as_var
 from minnow.schema.errors import UsageError
@@ -50,7 +50,7 @@ def reshape(x: Any, shape: Any, original_format: Any = NCHW) -> Var:
         shape: the new one.
         original_format: ignored: the elements are in the order of the shape that x has.
     """
-    return apply("Reshape", as_var(x), shape_operand(shape))  # type: ignore[no-any-return]
+    return apply_one("Reshape", as_var(x), shape_operand(shape))
 
 
 @named("expr", like="numpy.transpose")
@@ -60,7 +60,7 @@ def transpose(x: Any, perm: Any) -> Var:
     axes = axes_of(perm, var.ndim, "perm")
     if len(axes) != var.ndim:
         raise UsageError(f"perm is {list(axes)}", why=f"the Var has {var.ndim} axes")
-    return apply("Transpose", var, perm=axes)  # type: ignore[no-any-return]
+    return apply_one("Transpose", var, perm=axes)
 
 
 @named("expr", like="numpy.expand_dims")
@@ -74,7 +74,7 @@ def unsqueeze(x: Any, axes: Any = ()) -> Var:
     """New axes of size 1, at these places of the result."""
     var = as_var(x)
     rows = integers(axes, "axes")
-    return apply("Unsqueeze", var, axes=axes_of(rows, var.ndim + len(rows), "axes"))  # type: ignore[no-any-return]
+    return apply_one("Unsqueeze", var, axes=axes_of(rows, var.ndim + len(rows), "axes"))
 
 
 @named("expr", like="numpy.squeeze")
@@ -82,7 +82,7 @@ def squeeze(x: Any, axes: Any = ()) -> Var:
     """Without axes of size 1: those that are given, or all."""
     var = as_var(x)
     rows = integers(axes, "axes") or [i for i, d in enumerate(var.shape) if d == 1]
-    return apply("Squeeze", var, axes=axes_of(rows, var.ndim, "axes"))  # type: ignore[no-any-return]
+    return apply_one("Squeeze", var, axes=axes_of(rows, var.ndim, "axes"))
 
 
 @named("expr", like="numpy.concatenate")
@@ -91,7 +91,7 @@ def concat(values: Any, axis: Any) -> Var:
     if isinstance(values, Var):
         values = unstack(values)
     made = as_vars(values)
-    return apply("Concat", *made, axis=axis_of(axis, made[0].ndim))  # type: ignore[no-any-return]
+    return apply_one("Concat", *made, axis=axis_of(axis, made[0].ndim))
 
 
 @named("expr", like="numpy.stack")
@@ -100,7 +100,7 @@ def stack(values: Any, axis: Any = 0) -> Var:
     made = as_vars(values)
     place = axis_of(axis, made[0].ndim + 1)
     rows = [apply("Unsqueeze", v, axes=(place,)) for v in made]
-    return apply("Concat", *rows, axis=place)  # type: ignore[no-any-return]
+    return apply_one("Concat", *rows, axis=place)
 
 
 @named("expr", like="torch.unbind")
@@ -140,7 +140,7 @@ def slice(x: Any, starts: Any, sizes: Any) -> Var:
         if start < 0 or count < -1 or end > whole:
             raise UsageError(f"a Var of the shape {var.shape} has no part at {first} of the size {counts}")
         ends.append(end)
-    return apply("Slice", var, int64s(first), int64s(ends))  # type: ignore[no-any-return]
+    return apply_one("Slice", var, int64s(first), int64s(ends))
 
 
 @named("expr", like="tensorflow.strided_slice")
@@ -189,11 +189,11 @@ def strided_slice(
 def broadcast_to(input: Any, shape: Any) -> Var:
     """The elements repeated along axes of size 1, and along new ones, until they have a shape."""
     var, sizes = as_var(input), shape_operand(shape)
-    made = apply("Expand", var, sizes)
+    made = apply_one("Expand", var, sizes)
     known = sizes._constant()
     if known is not None and (len(known) < var.ndim or made.shape != known.tolist()):
         raise UsageError(f"a Var of the shape {var.shape} cannot be broadcast to {known.tolist()}")
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 @named("expr", like="numpy.tile")
@@ -203,7 +203,7 @@ def tile(x: Any, multiples: Any) -> Var:
     counts = integers(multiples, "multiples", var.ndim)
     if any(c < 0 for c in counts):
         raise UsageError(f"multiples is {counts}")
-    return apply("Tile", var, int64s(counts))  # type: ignore[no-any-return]
+    return apply_one("Tile", var, int64s(counts))
 
 
 @named("expr", like="numpy.copy")
@@ -212,7 +212,7 @@ def clone(x: Any, deepCopy: Any = False) -> Var:
     var = as_var(x)
     if not SETTINGS.lazy and var._is_known():
         return Var._of(np.array(var._value()) if flag(deepCopy, "deepCopy") else var._value(), var.data_format)
-    return apply("Identity", var)  # type: ignore[no-any-return]
+    return apply_one("Identity", var)
 
 
 @named("expr", like="numpy.pad", note="Constant padding is 0.")
@@ -238,8 +238,8 @@ def pad(x: Any, paddings: Any, mode: Any = PadValue_Mode.CONSTANT) -> Var:
     if mode is PadValue_Mode.REFLECT:
         if any(max(rows[2 * i : 2 * i + 2]) >= max(n, 1) for i, n in enumerate(var.shape)):
             raise UsageError(f"paddings {rows} are too large to mirror the shape {var.shape}")
-        return apply("Pad", var, int64s(rows), mode="reflect")  # type: ignore[no-any-return]
-    return apply("Pad", var, int64s(rows))  # type: ignore[no-any-return]
+        return apply_one("Pad", var, int64s(rows), mode="reflect")
+    return apply_one("Pad", var, int64s(rows))
 
 
 def _symmetric(var: Var, rows: list[int]) -> Var:
@@ -257,7 +257,7 @@ def _symmetric(var: Var, rows: list[int]) -> Var:
 def reverse(x: Any, axis: Any) -> Var:
     """The elements in reverse order along an axis."""
     var = as_var(x)
-    return apply("Reverse", var, axes=axes_of(axis, var.ndim))  # type: ignore[no-any-return]
+    return apply_one("Reverse", var, axes=axes_of(axis, var.ndim))
 
 
 @named("expr", like="tensorflow.reverse_sequence")
@@ -265,7 +265,7 @@ def reverse_sequence(x: Any, y: Any, batch_dim: Any, seq_dim: Any) -> Var:
     """The first y[i] elements along `seq_dim` in reverse order, for each i along `batch_dim`."""
     var = as_var(x)
     batch, time = axis_of(batch_dim, var.ndim, "batch_dim"), axis_of(seq_dim, var.ndim, "seq_dim")
-    return apply("ReverseSequence", var, indices_of(y, "lengths")._cast(_I64), batch_axis=batch, time_axis=time)  # type: ignore[no-any-return]
+    return apply_one("ReverseSequence", var, indices_of(y, "lengths")._cast(_I64), batch_axis=batch, time_axis=time)
 
 
 @named("expr", like="numpy.take", note="It is along the first axis.")
@@ -273,13 +273,13 @@ def gather(x: Any, index: Any) -> Var:
     """The parts of x along its first axis at these indices."""
     var, places = as_var(x), indices_of(index, "indices")
     axis_of(0, var.ndim)
-    return apply("Gather", var, places, axis=0, format=var.data_format)  # type: ignore[no-any-return]
+    return apply_one("Gather", var, places, axis=0, format=var.data_format)
 
 
 @named("expr", like="tensorflow.gather_nd")
 def gather_nd(x: Any, indices: Any) -> Var:
     """x[i, j, ...] for each row (i, j, ...) along the last axis of the indices."""
-    return apply("GatherND", as_var(x), indices_of(indices, "indices")._cast(_I64))  # type: ignore[no-any-return]
+    return apply_one("GatherND", as_var(x), indices_of(indices, "indices")._cast(_I64))
 
 
 @named("expr", like="tensorflow.scatter_nd")
@@ -287,7 +287,7 @@ def scatter_nd(indices: Any, updates: Any, shape: Any) -> Var:
     """Zeros of a shape, with the updates added at the rows (i, j, ...) of the indices."""
     new = as_var(updates)
     zeros = apply("Fill", shape_operand(shape), Var._of(np.zeros((), new._dtype())), format=new.data_format)
-    return apply("ScatterND", zeros, indices_of(indices, "indices")._cast(_I64), new, reduction="add")  # type: ignore[no-any-return]
+    return apply_one("ScatterND", zeros, indices_of(indices, "indices")._cast(_I64), new, reduction="add")
 
 
 @named("expr", like="numpy.where")
@@ -295,7 +295,7 @@ def select(cond: Any, x: Any, y: Any) -> Var:
     """x where the condition is not 0, y elsewhere."""
     v, w = common_type(as_var(x), as_var(y))
     form = v.data_format if isinstance(x, Var) else w.data_format
-    return apply("Where", _boolean(cond), v, w, format=form)  # type: ignore[no-any-return]
+    return apply_one("Where", _boolean(cond), v, w, format=form)
 
 
 @named("expr", like="numpy.argwhere", note="It looks for elements above 0.")
@@ -303,7 +303,7 @@ def where(x: Any) -> Var:
     """The indices of the elements above 0, one row for each."""
     var = as_var(x)
     positive = var if var._dtype() == np.bool_ else apply("Greater", var, Var._of(np.zeros((), var._dtype())))
-    return apply("ArgWhere", positive)._cast(_I32)  # type: ignore[no-any-return]
+    return apply_one("ArgWhere", positive)._cast(_I32)
 
 
 @named("expr", like="numpy.unravel_index", note="It is one Var with a row for each axis.")
@@ -440,7 +440,7 @@ def crop(x: Any, size: Any, axis: Any, offset: Any) -> Var:
     ends = [s + want[a] for s, a in zip(starts, axes, strict=True)]
     if any(s < 0 or e > var.shape[a] for s, e, a in zip(starts, ends, axes, strict=True)):
         raise UsageError(f"a Var of the shape {var.shape} has no part {starts} to {ends}")
-    return apply("Slice", var, int64s(starts), int64s(ends), int64s(axes))  # type: ignore[no-any-return]
+    return apply_one("Slice", var, int64s(starts), int64s(ends), int64s(axes))
 
 
 @named("expr", like="numpy.lib.stride_tricks.as_strided", note="It also says where the elements go.")
@@ -472,7 +472,7 @@ def raster(vars: Any, region: Any, shape: Any) -> Var:
             raise UsageError(f"the region {row} writes outside of the shape {sizes}")
         taken = apply("Gather", apply("Reshape", var, int64s([-1])), Var._of(read), axis=0)
         out = apply("ScatterElements", out, Var._of(written), taken, axis=0)
-    return apply("Reshape", out, int64s(sizes), format=sources[0].data_format)  # type: ignore[no-any-return]
+    return apply_one("Reshape", out, int64s(sizes), format=sources[0].data_format)
 
 
 def _rows(numbers: Sequence[int]) -> list[list[int]]:

@@ -5,6 +5,7 @@ As in MNN, pairs of strides, padding, dilation and kernel sizes are (x, y): widt
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from minnow.expr.elementwise import add, divide, maximum, multiply, sqrt, square
 from minnow.expr.layout import convert
 from minnow.expr.movement import as_image, channels_first
 from minnow.expr.names import named
-from minnow.expr.operation import apply, common_type
+from minnow.expr.operation import apply, apply_one, common_type
 from minnow.expr.reduction import reduce_sum
 from minnow.expr.var import Var, as_var
 from minnow.schema.errors import UsageError
@@ -260,7 +261,7 @@ def matmul(a: Any, b: Any, transposeA: Any = False, transposeB: Any = False) -> 
         "transpose_a": flag(transposeA, "transposeA") and v.ndim > 1,
         "transpose_b": flag(transposeB, "transposeB") and w.ndim > 1,
     }
-    return apply("MatMul", v, w, **flags)  # type: ignore[no-any-return]
+    return apply_one("MatMul", v, w, **flags)
 
 
 @named("expr", like="tensorflow.linalg.band_part")
@@ -452,7 +453,7 @@ def nms(boxes: Any, scores: Any, max_detections: Any, iou_threshold: Any = -1.0,
         overlap,
         least,
     )
-    return apply("Gather", rows, Var._of(np.asarray(2, np.int64)), axis=1)._cast(_I32)  # type: ignore[no-any-return]
+    return apply_one("Gather", rows, Var._of(np.asarray(2, np.int64)), axis=1)._cast(_I32)
 
 
 @named("expr", like="torch.quantize_per_tensor")
@@ -471,7 +472,7 @@ def quant(var: Any, scale: Any, min: Any = -128, max: Any = 127, zero: Any = 0) 
         raise UsageError(f"the limits are {low} and {high}", hint="-128 to 127")
     steps = _steps(x, scale)
     shifted = add(apply("Round", divide(x, steps), halves="away"), float(offset))
-    return apply("Clip", shifted, min=float(low), max=float(high))._cast(_I8)  # type: ignore[no-any-return]
+    return apply_one("Clip", shifted, min=float(low), max=float(high))._cast(_I8)
 
 
 @named("expr", like="torch.dequantize")
@@ -495,7 +496,7 @@ def _steps(x: Var, scale: Any) -> Var:
     return Var._of(steps.reshape(shape))
 
 
-def _eltwise(name: str, function: Any) -> Any:
+def _eltwise(name: str, function: Callable[[Any, Any], Var]) -> Any:
     def compute(x: Any, y: Any, coeff: Any = ()) -> Var:
         factors = [] if coeff is None else floats(coeff if len(coeff) else np.zeros(0), "coeff").tolist()
         if factors and (len(factors) != 2 or name in ("eltwise_prod", "eltwise_max")):
@@ -503,7 +504,7 @@ def _eltwise(name: str, function: Any) -> Any:
                 f"{name} has the coefficients {factors}", hint="two for sums and differences, none for others"
             )
         v, w = (multiply(o, f) for o, f in zip((x, y), factors, strict=True)) if factors else (x, y)
-        return function(v, w)  # type: ignore[no-any-return]
+        return function(v, w)
 
     compute.__name__ = compute.__qualname__ = name
     compute.__doc__ = f"{name}(x, y, coeff), elementwise; for sums and differences, with a factor for each operand."

@@ -224,7 +224,7 @@ def fitting(var: Var, allowed: frozenset[DType], op: Op) -> Var:
     if have == _BOOL:
         return fitting(var._cast(_I32), allowed, op)
     if allowed == BOOLS:
-        return apply("NotEqual", var, _zero(have))  # type: ignore[no-any-return]
+        return apply_one("NotEqual", var, _zero(have))
     if have.kind in "iu" and allowed <= FLOATS:
         return var._cast(_F32)
     return var  # inference refuses it
@@ -272,6 +272,12 @@ def apply(op_name: str, *values: Any, n_outputs: int | None = None, format: Any 
         operation.types()  # so that an error is raised here
         made = tuple(Var._result(operation, i, format) for i in range(count))
     return made[0] if n_outputs is None and op.outputs == 1 else made
+
+
+def apply_one(op_name: str, *values: Any, format: Any = None, **attrs: Any) -> Var:
+    """`apply` for an op that has one result."""
+    made: Var = apply(op_name, *values, format=format, **attrs)
+    return made
 
 
 def reference(operation: Operation, arrays: Sequence[Array | None]) -> tuple[Array, ...]:

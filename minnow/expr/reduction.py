@@ -11,7 +11,7 @@ from minnow.expr.argument import axes_of, axis_of, flag, int64s, integer
 from minnow.expr.dtype import NumpyType, narrow
 from minnow.expr.elementwise import _boolean, square, subtract
 from minnow.expr.names import named
-from minnow.expr.operation import apply
+from minnow.expr.operation import apply, apply_one
 from minnow.expr.var import Var, as_var
 
 _I32, _I64, _F32 = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.float32)
@@ -22,7 +22,7 @@ def reduced(op: str, x: Var, axis: Any, keepdims: Any) -> Var:
     """An op of the family of ReduceSum; no axes: all of them."""
     is_all = axis is None or (isinstance(axis, (list, tuple)) and not axis)
     axes = None if is_all else axes_of(axis, x.ndim)
-    return apply(op, x, axes=axes, keepdims=flag(keepdims, "keepdims"))  # type: ignore[no-any-return]
+    return apply_one(op, x, axes=axes, keepdims=flag(keepdims, "keepdims"))
 
 
 def widened(x: Any) -> Var:
@@ -96,7 +96,7 @@ def argmin(x: Any, axis: Any = 0) -> Var:
 
 def _arg(op: str, x: Any, axis: Any) -> Var:
     var = as_var(x)
-    return apply(op, var, axis=axis_of(axis, var.ndim), keepdims=False)._cast(_I32)  # type: ignore[no-any-return]
+    return apply_one(op, var, axis=axis_of(axis, var.ndim), keepdims=False)._cast(_I32)
 
 
 @named("expr", like="numpy.cumsum", note="Integers that do not fit 32 bits give 64, as all of a graph do.")

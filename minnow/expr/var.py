@@ -10,7 +10,7 @@ import numpy as np
 from minnow.expr.constant import NCHW, Format, data_format
 from minnow.expr.dtype import Array, NumpyType, converted, dtype, exact_array, public, to_array, wanted
 from minnow.expr.names import named
-from minnow.expr.operation import Clock, Operation, apply, ordered
+from minnow.expr.operation import Clock, Operation, apply_one, ordered
 from minnow.expr.operators import Methods, Operators
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import UNKNOWN, DType, TensorType
@@ -178,7 +178,7 @@ class Var(Operators, Methods):
         array = self._constant()
         if array is not None:
             return Var._of(converted(array, to), self.data_format)
-        return apply("Cast", self, to=DType.of(to), saturate=False)  # type: ignore[no-any-return]
+        return apply_one("Cast", self, to=DType.of(to), saturate=False)
 
     # ---- what it is
 

@@ -12,7 +12,7 @@ from minnow.expr.argument import integer, integers
 from minnow.expr.constant import CAFFE, NC4HW4, NCHW, NHWC, SAME, VALID, Padding_Mode
 from minnow.expr.layout import convert
 from minnow.expr.names import named
-from minnow.expr.operation import apply
+from minnow.expr.operation import apply, apply_one
 from minnow.expr.setting import SETTINGS
 from minnow.expr.var import Var, as_var
 from minnow.nn.module import Module
@@ -91,7 +91,7 @@ class Convolution(_Layer):
                 f"a convolution of {channels} channels is given the shape {image.shape}",
                 where=self.name, hint=f"[N, {channels}, H, W]",
             )  # fmt: skip
-        return apply("Conv", image, weight, self._vars.get("bias"), format=NC4HW4, **self._attributes)  # type: ignore[no-any-return]
+        return apply_one("Conv", image, weight, self._vars.get("bias"), format=NC4HW4, **self._attributes)
 
 
 @named(
@@ -165,9 +165,9 @@ class Linear(_Layer):
                 where=self.name,
                 hint=f"[..., {size}]",
             )
-        product = apply("MatMul", var, weight, transpose_b=True)
+        product = apply_one("MatMul", var, weight, transpose_b=True)
         bias = self._vars.get("bias")
-        return product if bias is None else product + bias  # type: ignore[no-any-return]
+        return product if bias is None else product + bias
 
 
 @named("nn", like="torch.nn.Linear", note="Weights are uniform with a variance of 1 / in_channel, the bias is 0.")
@@ -225,20 +225,20 @@ class BatchNormalization(_Layer):
         if not self.is_training:
             row = Var.from_array(np.asarray([-1], np.int64))
             rows = [apply("Reshape", v, row, format=NCHW) for v in (scale, bias, mean, variance)]
-            return apply("BatchNorm", image, *rows, epsilon=self._epsilon)  # type: ignore[no-any-return]
+            return apply_one("BatchNorm", image, *rows, epsilon=self._epsilon)
         self._settle()
         axes = (0, *range(2, rank))
         flat = Var.from_array(np.asarray([-1], np.int64))
-        mean_now = apply("ReduceMean", image, axes=axes, keepdims=True)
+        mean_now = apply_one("ReduceMean", image, axes=axes, keepdims=True)
         # The mean that is a part of the variance has no influence on it: no gradient goes through the integers.
-        fixed = apply("BitCast", apply("BitCast", mean_now, to=DType.I32), to=DType.F32)
-        spread = apply("ReduceMean", apply("Square", image - fixed), axes=axes, keepdims=True)
-        rows = [apply("Reshape", v, flat, format=NCHW) for v in (scale, bias, mean_now, spread)]
-        result = apply("BatchNorm", image, *rows, epsilon=self._epsilon)
+        fixed = apply_one("BitCast", apply("BitCast", mean_now, to=DType.I32), to=DType.F32)
+        spread = apply_one("ReduceMean", apply("Square", image - fixed), axes=axes, keepdims=True)
+        rows = [apply_one("Reshape", v, flat, format=NCHW) for v in (scale, bias, mean_now, spread)]
+        result = apply_one("BatchNorm", image, *rows, epsilon=self._epsilon)
         self.__dict__["_new"] = [(variance, spread), (mean, mean_now)]
         if not SETTINGS.lazy:
             self._settle()
-        return result  # type: ignore[no-any-return]
+        return result
 
 
 @named(
