@@ -347,6 +347,25 @@ def test_middles_between_integers_are_quantized_to_even(scale):
     assert got.tolist() == expected
 
 
+@pytest.mark.parametrize("to", [DType.U8, DType.I8, DType.I16])
+def test_numbers_near_the_middle_and_special_ones_are_quantized_as_the_reference_does(to):
+    rng = np.random.default_rng(to.bits)
+    info = np.iinfo(str(to.numpy))
+    for scale in np.float32([0.02, 1.0, -0.03, 1 / 3, 3.7, 1e-3, 1e-20]):
+        n = int(rng.integers(1, 700))
+        x = ((rng.integers(-400, 400, n) + rng.choice([0, 0.5, 0.25], n)) * scale).astype(np.float32)
+        x = np.nextafter(x, np.float32(rng.choice([-np.inf, 0, np.inf])))
+        x[rng.integers(0, n, 3)] = [np.nan, np.inf, -np.inf]
+        zero = np.asarray(rng.integers(info.min, info.max + 1), to.numpy)
+        with np.errstate(all="ignore"):
+            (want,) = get("QuantizeLinear").evaluate([x, scale, zero], {"to": to})
+            (back,) = get("DequantizeLinear").evaluate([want, scale, zero], {})
+        (got,) = run("QuantizeLinear", [x, scale, zero], to=to)
+        assert got.tolist() == want.tolist()
+        (got,) = run("DequantizeLinear", [want, scale, zero])
+        assert got.tolist() == back.tolist()
+
+
 @pytest.mark.parametrize("n", [0, 1, 15, 17, 67, 1031])
 def test_sums_of_32_bits_wrap(n):
     x = np.array([[2**31 - 1 - i for i in range(n)], [-(2**31) + i for i in range(n)]], np.int32).reshape(2, n)

@@ -8,122 +8,153 @@
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
 
-// For n elements: calls vector(i, scale, zero) for whole vectors and the same with `part` elements for the rest, where
-// scale and zero step along with the elements, or are single numbers.
-template <class Body>
-HWY_INLINE void WithParameters(const float* scale, const float* zero, int step, int64_t n, const Body& body) {
+// y[i] = body(x[i], scale, zero) for n elements, of vectors; scale and zero step along with the elements, or are single
+// numbers. y is other memory than x.
+template <class X, class Y, class Body>
+HWY_INLINE void each_with_parameters(const X* x, const float* scale, const float* zero, bool step, Y* y, int64_t n,
+                                     const Body& body) {
   const hn::ScalableTag<float> d;
+  const hn::Rebind<X, decltype(d)> dx;
+  const hn::Rebind<Y, decltype(d)> dy;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto one_scale = hn::Set(d, *scale), one_zero = hn::Set(d, *zero);
+  const auto at = [&](const X* from, const float* s, const float* z, Y* to) HWY_ATTR {
+    const auto v = hn::LoadU(dx, from);
+    hn::StoreU(step ? body(v, hn::LoadU(d, s), hn::LoadU(d, z)) : body(v, one_scale, one_zero), dy, to);
+  };
   int64_t i = 0;
-  if (step == 0) {
-    const auto s = hn::Set(d, *scale), z = hn::Set(d, *zero);
-    for (; i < n; i += lanes) body(i, HWY_MIN(lanes, n - i), s, z);
-    return;
-  }
-  for (; i + lanes <= n; i += lanes) body(i, lanes, hn::LoadU(d, scale + i), hn::LoadU(d, zero + i));
+  for (; i + lanes <= n; i += lanes) at(x + i, scale + (step ? i : 0), zero + (step ? i : 0), y + i);
   if (i == n) return;
-  HWY_ALIGN float rest[2][hn::MaxLanes(d)] = {};
-  std::memcpy(rest[0], scale + i, static_cast<size_t>(n - i) * sizeof(float));
-  std::memcpy(rest[1], zero + i, static_cast<size_t>(n - i) * sizeof(float));
-  body(i, n - i, hn::Load(d, rest[0]), hn::Load(d, rest[1]));
+  if (n >= lanes) {  // some once more
+    i = n - lanes;
+    return at(x + i, scale + (step ? i : 0), zero + (step ? i : 0), y + i);
+  }
+  HWY_ALIGN X in[hn::MaxLanes(d)] = {};
+  HWY_ALIGN Y out[hn::MaxLanes(d)];
+  HWY_ALIGN float parameters[2][hn::MaxLanes(d)] = {};
+  const auto count = static_cast<size_t>(n);
+  std::memcpy(in, x, count * sizeof(X));
+  std::memcpy(parameters[0], scale, step ? count * sizeof(float) : 0);
+  std::memcpy(parameters[1], zero, step ? count * sizeof(float) : 0);
+  at(in, parameters[0], parameters[1], out);
+  std::memcpy(y, out, count * sizeof(Y));
 }
 
-// Elements of 8 bits, or of 32, are vectors of i32 in between.
-template <class D>
-HWY_INLINE hn::Vec<D> LoadAs(D d, DType from, const void* x, int64_t i) {
-  const hn::Rebind<uint8_t, D> u8;
-  const hn::Rebind<int8_t, D> i8;
-  if (from == DType::kU8) return hn::PromoteTo(d, hn::LoadU(u8, static_cast<const uint8_t*>(x) + i));
-  if (from == DType::kI8) return hn::PromoteTo(d, hn::LoadU(i8, static_cast<const int8_t*>(x) + i));
-  return hn::LoadU(d, static_cast<const int32_t*>(x) + i);
-}
-template <class D>
-HWY_INLINE void StoreAs(D d, hn::Vec<D> v, DType to, void* y, int64_t i) {
-  const hn::Rebind<uint8_t, D> bytes;
-  if (to == DType::kI32) return hn::StoreU(v, d, static_cast<int32_t*>(y) + i);
-  hn::StoreU(hn::TruncateTo(bytes, hn::BitCast(hn::RebindToUnsigned<D>(), v)), bytes, static_cast<uint8_t*>(y) + i);
-}
-
-// y = saturate(round(x / scale) + zero), of type u8, i8 or i32. With `quotients`, x is divided already.
-void QuantizeFloats(const float* x, const float* scale, const float* zero, int step, float low, float high,
-                    bool quotients, DType to, void* y, int64_t n) {
+template <class Y>
+void divide_floats(const float* x, const float* scale, const float* zero, bool step, float low, float high,
+                   bool quotients, Y* y, int64_t n) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
   const auto least = hn::Set(d, low), most = hn::Set(d, high);
+  each_with_parameters(x, scale, zero, step, y, n, [&](auto v, auto s, auto z) HWY_ATTR {
+    const auto rounded = hn::Add(hn::Round(quotients ? v : hn::Div(v, s)), z);
+    const auto clipped = hn::ConvertTo(di, AtMost(most, AtLeast(least, rounded)));
+    const auto q = hn::IfThenZeroElse(hn::RebindMask(di, hn::IsNaN(rounded)), clipped);
+    if constexpr (sizeof(Y) == 4)
+      return q;
+    else
+      return hn::TruncateTo(hn::Rebind<Y, decltype(d)>(), hn::BitCast(hn::RebindToUnsigned<decltype(di)>(), q));
+  });
+}
+
+// y = saturate(round(x / scale) + zero), of 8 bits, or of 32 where it is not `narrow`. With `quotients`, x is divided
+// already.
+void QuantizeFloats(const float* x, const float* scale, const float* zero, int step, float low, float high,
+                    bool quotients, bool narrow, void* to, int64_t n) {
+  if (!narrow) return divide_floats(x, scale, zero, step != 0, low, high, quotients, static_cast<int32_t*>(to), n);
+  uint8_t* y = static_cast<uint8_t*>(to);
   // Division by one number: a product with its reciprocal is within two units in the last place of the quotient. Where
-  // that lies this near to the middle between two integers, the quotient itself is asked.
+  // that lies this near to the middle between two integers, the quotient itself is asked; and where there is NaN.
   const float magnitude = *scale < 0 ? -*scale : *scale;
   const float reach = HWY_MAX(*zero - low, high - *zero) + 1;
   if (step == 0 && !quotients && magnitude > 1e-18f && magnitude < 1e18f && reach < 1024) {
-    const auto s = hn::Set(d, *scale), r = hn::Set(d, 1.0f / *scale), z = hn::Set(d, *zero);
-    const auto bottom = hn::Set(d, low - *zero), top = hn::Set(d, high - *zero);
+    const hn::ScalableTag<float> d;
+    using V = hn::Vec<decltype(d)>;
+    const hn::RebindToSigned<decltype(d)> d32;
+    const hn::Repartition<uint16_t, decltype(d)> d16;
+    const hn::Repartition<uint8_t, decltype(d)> d8;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), all = 4 * lanes;
+    // Signed results are computed as unsigned ones, as far above as makes the least one 0.
+    const V r = hn::Set(d, 1.0f / *scale);
+    const auto flip = hn::Set(d8, low < 0 ? 0x80 : 0);
+    const V bottom = hn::Set(d, low - *zero), top = hn::Set(d, high - *zero);
     // Nothing is in doubt with a power of two: sums of few scaled bytes, whose scale is 1, often lie in the middle.
     int32_t bits;
     std::memcpy(&bits, scale, sizeof(bits));
     const bool exact = (bits & 0x7FFFFF) == 0;
-    const auto doubt = hn::Set(d, exact ? 1.0f : 0.5f - reach * 0x1p-21f);
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-    const int64_t whole = n / lanes * lanes;
-    for (int64_t i = 0; i < whole; i += lanes) {
-      const auto v = hn::LoadU(d, x + i);
-      const auto q = AtMost(top, AtLeast(bottom, hn::Mul(v, r)));
-      auto rounded = hn::Round(q);
-      if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Gt(hn::Abs(hn::Sub(q, rounded)), doubt))))
-        rounded = hn::Round(AtMost(top, AtLeast(bottom, hn::Div(v, s))));
-      StoreAs(di, hn::ConvertTo(di, hn::Add(rounded, z)), to, y, i);
+    const V sure = hn::Set(d, exact ? 1.0f : 0.5f - reach * 0x1p-21f);
+    // Numbers of 32 bits get a byte of each vector, which are put into their order in blocks of 16 bytes, then block by
+    // block. Floats between 2^23 and 2^24 have integers in their lower bits.
+    const int32_t blocks = static_cast<int32_t>(lanes) / 4;
+    HWY_ALIGN static const uint8_t kBytes[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    const auto bytes = hn::LoadDup128(d8, kBytes);
+    HWY_ALIGN int32_t places[hn::MaxLanes(d)];
+    for (int32_t k = 0; k < 4 * blocks; ++k) places[k] = k % blocks * 4 + k / blocks;
+    const auto order = hn::SetTableIndices(d32, places);
+    const V byte = hn::Set(d, 256.0f), zeros = hn::Set(d, (*zero - low) * 257 + 0x1p23f);
+    const V magic = hn::Set(d, 0x1.8p23f);  // adding it rounds to an integer
+    int64_t i = 0;
+    for (; i + all <= n; i += all) {
+      const auto quotient = [&](int k) HWY_ATTR {
+        return AtMost(top, AtLeast(bottom, hn::Mul(hn::LoadU(d, x + i + k * lanes), r)));
+      };
+      const auto rounded = [&](V q) HWY_ATTR { return hn::Sub(hn::Add(q, magic), magic); };
+      const auto known = [&](V q, V n) HWY_ATTR { return hn::Le(hn::Abs(hn::Sub(q, n)), sure); };
+      const V q0 = quotient(0), q1 = quotient(1), q2 = quotient(2), q3 = quotient(3);
+      const V n0 = rounded(q0), n1 = rounded(q1), n2 = rounded(q2), n3 = rounded(q3);
+      const auto all_known = hn::And(hn::And(known(q0, n0), known(q1, n1)), hn::And(known(q2, n2), known(q3, n3)));
+      if (HWY_UNLIKELY(!hn::AllTrue(d, all_known))) {
+        divide_floats(x + i, scale, zero, false, low, high, false, y + i, all);
+        continue;
+      }
+      const auto low_pair = hn::BitCast(d16, hn::Add(hn::MulAdd(n1, byte, n0), zeros));
+      const auto high_pair = hn::BitCast(d32, hn::Add(hn::MulAdd(n3, byte, n2), zeros));
+      const auto numbers = hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(high_pair)), low_pair);
+      const auto mixed = hn::BitCast(d32, hn::Xor(hn::TableLookupBytes(hn::BitCast(d8, numbers), bytes), flip));
+      hn::StoreU(hn::BitCast(d8, blocks == 1 ? mixed : hn::TableLookupLanes(mixed, order)), d8, y + i);
     }
-    if (n == whole) return;
-    n -= whole;
-    x += whole;
-    y = static_cast<char*>(y) + whole * (to == DType::kI32 ? 4 : 1);
+    n -= i;
+    x += i;
+    y += i;
   }
-  WithParameters(scale, zero, step, n, [&](int64_t i, int64_t m, auto s, auto z) HWY_ATTR {
-    HWY_ALIGN float in[hn::MaxLanes(d)] = {};
-    HWY_ALIGN int32_t out[hn::MaxLanes(d)];
-    const size_t bytes = static_cast<size_t>(m) * 4;
-    const bool whole = m == static_cast<int64_t>(hn::Lanes(d));
-    if (!whole) std::memcpy(in, x + i, bytes);
-    const auto v = whole ? hn::LoadU(d, x + i) : hn::Load(d, in);
-    const auto rounded = hn::Add(hn::Round(quotients ? v : hn::Div(v, s)), z);
-    const auto q = hn::ConvertTo(di, AtMost(most, AtLeast(least, rounded)));
-    if (whole) return StoreAs(di, q, to, y, i);
-    StoreAs(di, q, to, out, 0);
-    const int64_t size = to == DType::kI32 ? 4 : 1;
-    std::memcpy(static_cast<char*>(y) + i * size, out, static_cast<size_t>(m * size));
-  });
+  divide_floats(x, scale, zero, step != 0, low, high, quotients, y, n);
 }
 
 // y = (x - zero) * scale, exact but for the last rounding if x has 16 bits. x is u8, i8 or i32.
 void DequantizeFloats(DType from, const void* x, const float* scale, const float* zero, int step, float* y, int64_t n) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
-  WithParameters(scale, zero, step, n, [&](int64_t i, int64_t m, auto s, auto z) HWY_ATTR {
-    HWY_ALIGN int32_t in[hn::MaxLanes(d)] = {};
-    HWY_ALIGN float out[hn::MaxLanes(d)];
-    const int64_t size = from == DType::kI32 ? 4 : 1;
-    const bool whole = m == static_cast<int64_t>(hn::Lanes(d));
-    if (!whole) std::memcpy(in, static_cast<const char*>(x) + i * size, static_cast<size_t>(m * size));
-    const auto v = LoadAs(di, from, whole ? x : in, whole ? i : 0);
-    const auto product = hn::Mul(hn::Sub(hn::ConvertTo(d, v), z), s);
-    if (whole) return hn::StoreU(product, d, y + i);
-    hn::Store(product, d, out);
-    std::memcpy(y + i, out, static_cast<size_t>(m) * 4);
-  });
+  if (from == DType::kI32) {
+    each_with_parameters(static_cast<const int32_t*>(x), scale, zero, step != 0, y, n,
+                         [&](auto v, auto s, auto z) HWY_ATTR { return hn::Mul(hn::Sub(hn::ConvertTo(d, v), z), s); });
+    return;
+  }
+  // Signed bytes as unsigned ones, 128 above.
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const auto flip = hn::Set(d8, from == DType::kI8 ? 0x80 : 0);
+  const auto up = hn::Set(d, from == DType::kI8 ? 128.0f : 0.0f);
+  each_with_parameters(
+      static_cast<const uint8_t*>(x), scale, zero, step != 0, y, n, [&](auto v, auto s, auto z) HWY_ATTR {
+        return hn::Mul(hn::Sub(hn::ConvertTo(d, hn::PromoteTo(di, hn::Xor(v, flip))), hn::Add(z, up)), s);
+      });
 }
 
 // The least and greatest number, and 0.
 void RangeOf(const float* x, int64_t n, float* low, float* high) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto least = hn::Zero(d), most = hn::Zero(d);
+  // Two of each, or each vector would wait for the one before.
+  auto least = hn::Zero(d), most = least, least2 = least, most2 = least;
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const auto v = hn::LoadU(d, x + i);
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto v = hn::LoadU(d, x + i), w = hn::LoadU(d, x + i + lanes);
     least = hn::Min(least, v);
     most = hn::Max(most, v);
+    least2 = hn::Min(least2, w);
+    most2 = hn::Max(most2, w);
   }
-  *low = hn::GetLane(hn::MinOfLanes(d, least));
-  *high = hn::GetLane(hn::MaxOfLanes(d, most));
+  *low = hn::GetLane(hn::MinOfLanes(d, hn::Min(least, least2)));
+  *high = hn::GetLane(hn::MaxOfLanes(d, hn::Max(most, most2)));
   for (; i < n; ++i) {
     keep_scalar();
     *low = x[i] < *low ? x[i] : *low;
@@ -213,18 +244,19 @@ class Linear : public Kernel {
     return out;
   }
 
-  // Calls block(first element, elements, index of the first parameter, step of the parameters) for blocks of elements.
+  // Calls block(first element, elements, index of the first parameter, step of the parameters) for blocks of elements:
+  // kBlock, or more where none pass through buffers.
   template <typename Block>
-  void for_blocks(const RunContext& context, Block block) const {
+  void for_blocks(const RunContext& context, bool buffers, Block block) const {
     if (length_ == 0) return;
-    const int64_t pieces = (length_ + kBlock - 1) / kBlock;
-    const int64_t grain = std::max<int64_t>(1, 8192 / std::min(length_, kBlock));
+    const int64_t most = buffers ? kBlock : 8192, pieces = (length_ + most - 1) / most;
+    const int64_t grain = std::max<int64_t>(1, 8192 / std::min(length_, most));
     context.pool->parallel_for(rows_ * pieces, grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t unit = begin; unit < end; ++unit) {
         const Row row = row_at(unit / pieces);
-        const int64_t first = unit % pieces * kBlock;
+        const int64_t first = unit % pieces * most;
         if (first < row.length)
-          block(row.at + first, std::min(kBlock, row.length - first), row.parameter + row.step * first, row.step);
+          block(row.at + first, std::min(most, row.length - first), row.parameter + row.step * first, row.step);
       }
     });
   }
@@ -304,7 +336,8 @@ class Quantize final : public Linear {
     if (is_half) round_to(division, scale, count_);
     double low = 0, high = 0;
     if (!is_float) limits(to, &low, &high);
-    for_blocks(context, [&](int64_t at, int64_t n, int64_t p, int step) {
+    const bool direct = to == DType::kU8 || to == DType::kI8;
+    for_blocks(context, is_half || !direct || from != DType::kF32, [&](int64_t at, int64_t n, int64_t p, int step) {
       Block loaded, result;
       float* q = reinterpret_cast<float*>(loaded.bytes);
       const float* x = q;
@@ -326,10 +359,9 @@ class Quantize final : public Linear {
         for (int64_t i = 0; i < n; ++i) q[i] += zero[p + step * i];
         return store_block(Compute::kF32, q, to, out, n, how);
       }
-      const bool direct = to == DType::kU8 || to == DType::kI8;
       HWY_DYNAMIC_DISPATCH(QuantizeFloats)
-      (x, scale + p, zero + p, step, static_cast<float>(low), static_cast<float>(high), is_half,
-       direct ? to : DType::kI32, direct ? out : result.bytes, n);
+      (x, scale + p, zero + p, step, static_cast<float>(low), static_cast<float>(high), is_half, direct,
+       direct ? out : result.bytes, n);
       if (!direct) store_block(Compute::kI32, result.bytes, to, out, n);
     });
   }
@@ -341,7 +373,7 @@ class Quantize final : public Linear {
     const double* zero = scale + count_;
     double low = 0, high = 0;
     if (!is_minifloat(to)) limits(to, &low, &high);
-    for_blocks(context, [&](int64_t at, int64_t n, int64_t p, int step) {
+    for_blocks(context, true, [&](int64_t at, int64_t n, int64_t p, int step) {
       double y[kBlock];
       float sums[kBlock];
       void* out = offset(context.out[0]->data, at, dtype_size(to));
@@ -372,9 +404,9 @@ class Dequantize final : public Linear {
   void run_floats(const RunContext& context, DType from, DType to) const {
     const float* scale = parameters<float>(context);
     const float* zero = scale + count_;
-    for_blocks(context, [&](int64_t at, int64_t n, int64_t p, int step) {
+    const bool direct = from == DType::kU8 || from == DType::kI8;
+    for_blocks(context, !direct || to != DType::kF32, [&](int64_t at, int64_t n, int64_t p, int step) {
       Block loaded, result;
-      const bool direct = from == DType::kU8 || from == DType::kI8;
       const void* x = offset(context.in[0]->data, at, dtype_size(from));
       if (!direct) x = load_block(from, x, n, loaded.bytes);
       void* out = offset(context.out[0]->data, at, dtype_size(to));
@@ -391,7 +423,7 @@ class Dequantize final : public Linear {
 
   void run_doubles(const RunContext& context, DType from, DType to) const {
     const double* scale = parameters<double>(context);
-    for_blocks(context, [&](int64_t at, int64_t n, int64_t p, int step) {
+    for_blocks(context, true, [&](int64_t at, int64_t n, int64_t p, int step) {
       double y[kBlock];
       convert(from, offset(context.in[0]->data, at, dtype_size(from)), DType::kF64, y, n);
       for (int64_t i = 0; i < n; ++i) y[i] = (y[i] - scale[count_ + p + step * i]) * scale[p + step * i];
@@ -403,8 +435,16 @@ class Dequantize final : public Linear {
 void run_dynamic(const Attrs& attrs, const RunContext& context) {
   const float* x = context.in[0]->as<float>();
   const int64_t n = context.in[0]->count();
-  float low, high;
-  HWY_DYNAMIC_DISPATCH(RangeOf)(x, n, &low, &high);
+  constexpr int64_t kPieces = 16, kPiece = 16384;
+  const int64_t pieces = std::clamp<int64_t>(n / kPiece, 1, kPieces);
+  float lows[kPieces], highs[kPieces];
+  context.pool->parallel_for(pieces, 1, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = n / pieces * i, count = (i + 1 == pieces ? n : n / pieces * (i + 1)) - first;
+      HWY_DYNAMIC_DISPATCH(RangeOf)(x + first, count, lows + i, highs + i);
+    }
+  });
+  const float low = *std::min_element(lows, lows + pieces), high = *std::max_element(highs, highs + pieces);
   float scale = high == low ? 1.0f : (high - low) / 255.0f;
   double lowest = -low / scale, most = 255;
   if (const int64_t steps = attrs.i("steps", 0); steps > 0) {
@@ -416,11 +456,9 @@ void run_dynamic(const Attrs& attrs, const RunContext& context) {
   // Written so that NaN becomes 0.
   const float zero = lowest > 0 ? static_cast<float>(std::rint(std::min(lowest, most))) : 0.0f;
   uint8_t* y = context.out[0] == nullptr ? nullptr : context.out[0]->as<uint8_t>();
-  context.pool->parallel_for(y == nullptr ? 0 : n, 16384, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end; i += kBlock) {
-      const int64_t m = std::min(kBlock, end - i);
-      HWY_DYNAMIC_DISPATCH(QuantizeFloats)(x + i, &scale, &zero, 0, 0.0f, 255.0f, false, DType::kU8, y + i, m);
-    }
+  context.pool->parallel_for(y == nullptr ? 0 : n, kPiece, [&](int64_t begin, int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(QuantizeFloats)
+    (x + begin, &scale, &zero, 0, 0.0f, 255.0f, false, true, y + begin, end - begin);
   });
   const auto put = [&](size_t i, auto value) {
     if (i < context.out.size() && context.out[i] != nullptr) *context.out[i]->as<decltype(value)>() = value;
@@ -523,7 +561,7 @@ ByteRange byte_range(const float* x, int64_t n) {
 }
 
 void quantize_bytes(const float* x, int64_t n, const ByteRange& range, uint8_t* y) {
-  HWY_DYNAMIC_DISPATCH(QuantizeFloats)(x, &range.scale, &range.zero, 0, 0.0f, 255.0f, false, DType::kU8, y, n);
+  HWY_DYNAMIC_DISPATCH(QuantizeFloats)(x, &range.scale, &range.zero, 0, 0.0f, 255.0f, false, true, y, n);
 }
 
 }  // namespace minnow
