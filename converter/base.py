@@ -310,8 +310,14 @@ def _same(target: str) -> Callable[..., Any]:
 
 @dataclass
 class Unsupported:
-    """Collects everything that cannot be converted, so that the user sees all of it at once."""
+    """Collects everything that cannot be converted, so that the user sees all of it at once.
 
+    Attributes:
+        framework: the format of the model; none is needed where nothing is raised.
+        reasons: (reason, hint): the nodes.
+    """
+
+    framework: str = ""
     reasons: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def add(self, reason: str, node: str, hint: str = "") -> None:
@@ -331,6 +337,6 @@ class Unsupported:
         raise UnsupportedError(
             "the model has operators or settings that cannot be converted",
             where=where,
-            hint="`mnnconvert ops` lists what is supported",
+            hint=f"`mnnconvert ops -f {self.framework}` lists what is supported",
             refused=refused,
         )

@@ -83,7 +83,7 @@ RULES = {
              exit_code=errors.ModelError.exit_code, tags=("source",)),
         Rule("unsupported-operator", "The model contains unsupported operators.",
              "The message lists all of them with their nodes. `mnnconvert check MODEL` shows them with what to try; "
-             "`mnnconvert ops` lists what is supported.",
+             "`mnnconvert ops -f FORMAT` lists what is supported.",
              exit_code=errors.UnsupportedError.exit_code, tags=("operators",)),
         Rule("verification-failed", "The outputs differ from those of the source.",
              "No file was written. `mnnconvert debug bisect MODEL` finds the first rewrite that changes an output. If "

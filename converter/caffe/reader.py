@@ -67,7 +67,7 @@ class _Net:
             raise unknown_tensor(unknown[0], sorted(names), source.where, "top")
         if self.cuts or cut_outputs:
             self.layers = needed(self.layers, self.outputs, self.cuts)
-        self.unsupported = Unsupported()
+        self.unsupported = Unsupported("caffe")
         self.graph = Graph("main")
         self.values: dict[str, Value | None] = {}
         self.notices: list[str] = []

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from minnow.schema.errors import FormatError
 
-_AGAIN = "download it again, and look at what was saved: it should be as large as the page says"
+AGAIN = "download it again, and look at what was saved: it should be as large as the page says"
+"""What to do about a file that is no model, or damaged."""
 _UNPACK = "unpack it, and convert the model in it"
 _WEIGHTS = "save the whole model in the program that made them: as ONNX, or with `torch.export.save`"
 _SOURCE = "convert the model that it was made from"
+_PICTURE = "name the model; `--data` takes pictures to verify it on"
 _FOLDER = "of a language model give the folder, with its config.json; else "
 
 # Where the mark stands, the mark, what such a file is, and what to do.
@@ -31,13 +33,15 @@ _MARKS = (
     (0, b"RKNN", "an RKNN model, which is compiled for one chip", _SOURCE),
     (0, b"7767517", "a model of ncnn", _SOURCE),
     (0, b"\x93NUMPY", "an array of numpy", "`--data` takes arrays, in an .npz file"),
-    (0, b"%PDF", "a PDF document", _AGAIN),
+    (0, b"%PDF", "a PDF document", AGAIN),
+    (0, b"\xff\xd8\xff", "a JPEG picture", _PICTURE),
+    (0, b"\x89PNG\r\n", "a PNG picture", _PICTURE),
 )
 
 # The same of text, by how it begins, in small letters. The first is what servers answer in place of a file.
 _TEXTS = (
-    ((b"<!doctype html", b"<html"), "an HTML page, not the model: the download has failed", _AGAIN),
-    ((b"404: not found", b"entry not found", b"<error>"), "a server's error, not the model", _AGAIN),
+    ((b"<!doctype html", b"<html"), "an HTML page, not the model: the download has failed", AGAIN),
+    ((b"404: not found", b"entry not found", b"<error>"), "a server's error, not the model", AGAIN),
     ((b"<net ",), "a model of OpenVINO", _SOURCE),
     ((b"{", b"["), "a JSON file, not the model", "name the file that holds the graph"),
 )
@@ -69,7 +73,7 @@ def refuse_zip(path: Path, head: bytes) -> None:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
     except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
-        raise FormatError("this is a zip archive that is damaged or cut off", where=str(path), hint=_AGAIN) from None
+        raise FormatError("this is a zip archive that is damaged or cut off", where=str(path), hint=AGAIN) from None
     models = [name for name in names if name.lower().endswith(_MODELS)]
     if names and all(name.endswith(".npy") for name in names):
         what, hint = "an .npz file: arrays, not a model", "`--data` takes it"
@@ -100,7 +104,7 @@ def _named_text(head: bytes) -> tuple[str, str] | None:
     for starts, what, hint in _TEXTS:
         if text.startswith(starts) or (is_xml and any(start in text for start in starts if start[:1] == b"<")):
             return what, hint
-    return ("an XML file, not the model", _AGAIN) if is_xml else None
+    return ("an XML file, not the model", AGAIN) if is_xml else None
 
 
 def _is_core_ml(head: bytes) -> bool:

@@ -86,8 +86,9 @@ def fix_inputs(types: Mapping[str, TensorType], given: Any = None, batch: int | 
 def _merged(name: str, wanted: tuple[Dim, ...], type: TensorType) -> tuple[Dim, ...]:
     try:
         merged = merge(wanted, type.shape)
-    except ModelError as e:
-        raise UsageError(f"the shape given for input '{name}' does not fit", why=e.message) from None
+    except ModelError:
+        message = f"the shape given for input '{name}' does not fit"
+        raise UsageError(message, why=f"it is [{','.join(map(str, wanted))}], and the model declares {type}") from None
     return wanted if merged is None else merged
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 
 from minnow.converter.base import Unsupported
+from minnow.converter.file.foreign import AGAIN
 from minnow.converter.inputs.given import Inputs
 from minnow.converter.onnx.cut import cut
 from minnow.converter.onnx.frontend import frontend
@@ -53,7 +54,7 @@ def read(
         proto = cut(proto, cut_inputs, cut_outputs, types, str(path))
     opsets = _opsets(proto, path)
     library = Library(proto.functions)
-    unsupported = Unsupported()
+    unsupported = Unsupported("onnx")
     _check(proto.graph.node, opsets, library, Unsupported() if custom_ops else unsupported, ())
     translator = Translator(path, opsets, library, unsupported, custom_ops)
     graph, declared = translator.main(proto.graph, inputs or {}, batch)
@@ -70,7 +71,9 @@ def parse(path: Path) -> onnx.ModelProto:
     except OSError as e:
         raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
     except Exception as e:  # noqa: BLE001  (protobuf's parsers raise classes of their own, other ones in each version)
-        raise FormatError("not an ONNX file, or damaged", where=str(path), why=str(e) or type(e).__name__) from None
+        raise FormatError(
+            "not an ONNX file, or damaged", where=str(path), why=str(e) or type(e).__name__, hint=AGAIN
+        ) from None
     if not proto.graph.node and not proto.graph.output:
         raise FormatError("the ONNX file holds no graph", where=str(path), why="it has neither nodes nor outputs")
     try:

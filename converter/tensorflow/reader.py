@@ -84,7 +84,7 @@ def _read(
     cut_outputs: Sequence[str],
 ) -> Model:
     body = graph_body(source.graph.node, "main")
-    unsupported = Unsupported()
+    unsupported = Unsupported("tensorflow")
     translator = Translator(source.where, Library(source.graph.library.function), unsupported, source.version, memory)
     names = {_port(e, body, source): e.name for e in source.inputs or ()}
     if len(names) < len(source.inputs or ()):

@@ -44,7 +44,7 @@ def read(
     index = entry(document, signature)
     if cut_inputs or cut_outputs:
         document.subgraphs[index] = cut(document.subgraphs[index], cut_inputs, cut_outputs, str(path))
-    unsupported = Unsupported()
+    unsupported = Unsupported("tflite")
     _check(document, index, unsupported)
     translator = Translator(document, unsupported, dequantize)
     return translator.model(index, inputs or {}, batch)

@@ -177,7 +177,7 @@ def _run(
     program: Program, where: str, memory: Memory, types: Mapping[str, TensorType], numbers: Mapping[str, Any]
 ) -> Model | None:
     """The model, if the program leaves behind for the next run what `memory` says; memory knows more otherwise."""
-    unsupported = Unsupported()
+    unsupported = Unsupported("torch")
     translator = Translator(where, unsupported)
     graph: Graph = translator.builder.graph
     arguments: dict[str, Any] = {}

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 COMPLETE = "_MNNCONVERT_COMPLETE"
 """The environment variable with which a shell asks for completions, by click's convention."""
 
+_COMPATIBLE = "-f FORMAT --modelFile FILE"
+"""What the usage of MNN's flags shows in place of a command: with these the help is theirs, too."""
+
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
@@ -43,7 +46,7 @@ class Commands(ModuleGroup):
             from minnow.cli._compatible import is_compatible
 
             if is_compatible(args):
-                return "mnnconvert", compatible, args
+                return _COMPATIBLE, compatible, args
             if not ctx.resilient_parsing:
                 _check_is_model(args[0], self.list_commands(ctx))
             args = ["convert", *args]

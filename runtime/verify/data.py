@@ -99,5 +99,10 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, Any]:
                     "the file holds a single array", where=str(path), hint="save the inputs by name with numpy.savez"
                 )
             return {name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as e:
-        raise FormatError("cannot read the arrays", where=str(path), why=str(e)) from None
+    except OSError as e:
+        raise FormatError("cannot read the file", where=str(path), why=e.strerror or str(e)) from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as e:
+        # What numpy takes for a pickle it recommends to load nevertheless.
+        why = "" if "allow_pickle" in str(e) else str(e)
+        hint = "save arrays, no other objects, by name with numpy.savez"
+        raise FormatError("the file is not an .npz file, or damaged", where=str(path), why=why, hint=hint) from None

@@ -100,6 +100,13 @@ def test_a_flag_that_is_not_carried_out_is_noticed() -> None:
 VALUES = {"path": "x", "text": "x", "whole": "1", "number": "1", "yes": "1"}
 
 
+def test_a_wrong_flag_names_a_command_that_shows_the_flags(network: Path, tmp_path: Path, capsys: Any) -> None:
+    assert run_cli(line(network, tmp_path / "m.mnn", "--frobnicate")) == 2
+    usage = re.findall(r"Try 'mnnconvert (.*)' for help", capsys.readouterr().err)[0]
+    assert run_cli(usage.split()) == 0
+    assert "--weightQuantBits" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", [f.name for f in MNN_FLAGS.values() if f.state == "refused"])
 def test_what_is_refused_is_refused_by_name(name: str, network: Path, tmp_path: Path, capsys: Any) -> None:
     kind = MNN_FLAGS[name].kind

@@ -67,6 +67,8 @@ CASES: dict[str, tuple[bytes, str, str]] = {
     "core ml": (b"\x08\x04\x12\x0c\x0a\x0a\x0a\x05image\x1a\x01", "a Core ML model", "made from"),
     "engine": (b"ptrt\0\0\0\0" + bytes(24), "a TensorRT engine", "made from"),
     "openvino": (XML + b'<net name="Model0" version="11">', "a model of OpenVINO", "made from"),
+    "jpeg": (b"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01", "a JPEG picture", "--data"),
+    "png": (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "a PNG picture", "--data"),
     "xml": (XML + b"<svg/>", "an XML file", "download it again"),
 }
 

@@ -129,7 +129,7 @@ def test_an_array_for_a_mnn_file_is_compared_on(tmp_path):
         ({"x": (2, -1)}, r"\[2, -1\]"),
         ({"x": (2, 1.5)}, "is given as"),
         ({"x": ("int63", (2, 3))}, "no element type 'int63'"),
-        ({"x": (2, 4)}, "does not fit"),
+        ({"x": (2, 4)}, r"it is \[2,4\], and the model declares"),
         ({"x": np.zeros((2, 4))}, "does not fit"),
         ({"y": np.zeros((2, 4))}, "no input 'y'"),
         ({0: (2, 3)}, "name of an input is 0"),

@@ -113,8 +113,8 @@ def _refuse(code: int, said: str, where: str) -> NoReturn:
                                items=said.splitlines(),
                                why="operators can write files, so a program is loaded only if all that it names"
                                " are known to be harmless",
-                               hint=_BOUND if re.search("mkldnn|onednn|prepacked", said, re.IGNORECASE)
-                               else "leave them out of it; `mnnconvert ops` lists what is supported")  # fmt: skip
+                               hint=_BOUND if re.search("mkldnn|onednn|prepacked", said, re.IGNORECASE) else
+                               "leave them out of it; `mnnconvert ops -f torch` lists what is supported")  # fmt: skip
     if code == NOT_TRUSTED:
         raise UnsupportedError("loading the file would run code that is in it", where=where,
                                why=f"the class {said} restores its objects by a method `__setstate__`",
