@@ -8,7 +8,7 @@ from pathlib import Path
 from minnow.schema.errors import FormatError
 
 AGAIN = "download it again, and look at what was saved: it should be as large as the page says"
-"""What to do about a file that is no model, or damaged."""
+"""What to do about a file that is not a model, or damaged."""
 _UNPACK = "unpack it, and convert the model in it"
 _WEIGHTS = "save the whole model in the program that made them: as ONNX, or with `torch.export.save`"
 _SOURCE = "convert the model that it was made from"
