@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from minnow import cv, data, errors, expr, llm, nn, numpy, optim
     from minnow.check import Check, check
-    from minnow.convert import Report, convert
+    from minnow.conversion_report import Report
+    from minnow.convert import convert
     from minnow.interpreter import CVImageProcess, CVMatrix, Interpreter, OpInfo, Tensor, get_model_uuid, version
     from minnow.quantize import quantize
     from minnow.runtime.device_array import DeviceArray
@@ -73,7 +74,7 @@ _HOME = {
     "Interpreter": "minnow.interpreter",
     "Model": "minnow.runtime.session",
     "OpInfo": "minnow.interpreter",
-    "Report": "minnow.convert",
+    "Report": "minnow.conversion_report",
     "Session": "minnow.runtime.session",
     "Tensor": "minnow.interpreter",
     "TensorInfo": "minnow.runtime.session",

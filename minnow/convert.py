@@ -5,27 +5,25 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field, fields, replace
-from functools import partial
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from minnow.conversion_report import Clock, Report, path_bytes, readable_size
 from minnow.converter.formats import find_format, is_mnn
-from minnow.options.convert import BisectOptions, ConvertOptions, Progress
+from minnow.options.convert import BisectOptions, ConvertOptions
 from minnow.options.optimize import ExplainOptions, OptimizeOptions
 from minnow.options.read import ReadOptions
-from minnow.options.run import LimitOptions
 from minnow.options.signature import takes
 from minnow.options.text import words
-from minnow.output import replaced, target_of, writing
-from minnow.schema.errors import UnsupportedError, UsageError, VerifyError
+from minnow.output import replaced, target_of
+from minnow.schema.errors import UnsupportedError, UsageError
 from minnow.schema.notice import Notice, kind_of
+from minnow.written_file import PACKED, WrittenFile, packed_path
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -33,88 +31,13 @@ if TYPE_CHECKING:
 
     from minnow.optimizer.effect import Effect
     from minnow.optimizer.pipeline import Summary
+    from minnow.optimizer.quantize.layers import Names
     from minnow.optimizer.rewrite import Trace
     from minnow.optimizer.rewrite.lineage import Lineage
-    from minnow.report.quantization import Quantization
-    from minnow.runtime.verify import Verification
     from minnow.schema.ir import Model
+    from minnow.schema.mnn.form import FileForm
 
 _log = logging.getLogger("minnow.convert")
-
-_ANY = 1e9
-"""A tolerance that all finite numbers pass."""
-
-PACKED = ".packed"
-"""The suffix of the companion file with packed weights."""
-
-
-@dataclass
-class Report:
-    """The result of a conversion.
-
-    Attributes:
-        source, output: paths of the two files.
-        framework: format of the source.
-        source_bytes, output_bytes: their sizes in bytes.
-        nodes_before, nodes_after: number of nodes by op, as read and as written.
-        before, after: cost of the graph (operations, memory traffic, peak memory), as read and as written.
-        seconds: time of each step by name: read, optimize, write, verify.
-        notices: notes for the user, one sentence each.
-        statistics: per rule and pass: tries, hits (applications), nodes removed, and milliseconds.
-        explained: (rule, node, reason) for each node that the rule named by `explain` did not apply to.
-        applied: (rule, node) for each node that it applied to.
-        unused: by name the reason why a rule or pass did not run at all.
-        verification: the comparison with the source; None if it was switched off.
-        checked: the comparison with the folder `testdir`, if there is one.
-        limits: what MNN's own runtime may do otherwise, depending on the numbers of a run, and the nodes that do it.
-        quantization: what became of the weights, if they were to become smaller.
-    """
-
-    source: str
-    output: str
-    framework: str
-    source_bytes: int
-    output_bytes: int
-    nodes_before: dict[str, int]
-    nodes_after: dict[str, int]
-    before: Effect
-    after: Effect
-    seconds: dict[str, float]
-    notices: list[str] = field(default_factory=list)
-    statistics: dict[str, dict[str, float]] = field(default_factory=dict)
-    explained: list[tuple[str, str, str]] = field(default_factory=list)
-    applied: list[tuple[str, str]] = field(default_factory=list)
-    unused: dict[str, str] = field(default_factory=dict)
-    verification: Verification | None = None
-    checked: Verification | None = None
-    limits: dict[str, list[str]] = field(default_factory=dict)
-    quantization: Quantization | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """The report as JSON-ready values."""
-        table = asdict(self)
-        table["verification"] = None if self.verification is None else self.verification.as_dict()
-        table["checked"] = None if self.checked is None else self.checked.as_dict()
-        table["quantization"] = None if self.quantization is None else self.quantization.as_dict()
-        return table
-
-    def __str__(self) -> str:
-        before, after = sum(self.nodes_before.values()), sum(self.nodes_after.values())
-        rows = [
-            f"{self.source} ({self.framework}, {readable_size(self.source_bytes)}, {before} nodes)"
-            f" -> {self.output} ({readable_size(self.output_bytes)}, {after} nodes)"
-        ]
-        rows += [f"note: {text}" for text in self.notices]
-        if self.limits:
-            rows.append(f"MNN's own runtime may differ in some nodes: {_counts(self.limits)}")
-        if self.verification is not None:
-            rows.append(str(self.verification))
-        if self.quantization is not None:
-            rows += ["", str(self.quantization), ""]
-        if self.checked is not None:
-            rows.append(str(self.checked))
-        times = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in self.seconds.items())
-        return "\n".join([*rows, f"time: {times}"])
 
 
 @takes(ConvertOptions)
@@ -164,112 +87,91 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
         return made
     if options.mnn_llm:
         raise UsageError("`--mnn-llm` is for language models", where=str(source))
-    destination = Path(options.output) if options.output is not None else source.with_suffix(".mnn")
-    if target_of(destination if options.output is None else options.output) == Path(os.path.realpath(source)):
-        raise UsageError("the output file is the source file", where=str(destination))
+    destination = _destination(source, options)
     if options.prune and options.compression is None:
         from minnow.quantize import Compression
 
         options = replace(options, compression=Compression.pruning(options))
     _log.info("convert %s to %s", source, destination)
     step = Clock(options.progress or (lambda name: None))
+    prefix = _prefix(source, options, step)
+    options = replace(options, inputs=prefix.inputs)
 
+    from minnow.schema.mnn.form import FileForm
+    from minnow.schema.mnn.side_file import SUFFIX
+
+    form: FileForm = options.form or FileForm()
+    model = _formed(prefix.model, options, form)
+    if options.strict_target and options.target == "mnn":
+        _check_target(model, str(source))
+    report = _report(source, destination, model, prefix, options, step)
+    with replaced(destination, beside=(SUFFIX, PACKED)) as temporary:
+        file = WrittenFile(
+            temporary, destination, source, model, form, options, report, step, foreign=_custom_ops(model)
+        )
+        file.write()
+        file.verify()
+        file.compress(prefix.names)
+        file.check_folder()
+        file.finish()
+    for notice in report.notices:
+        _log.info("note: %s", notice)
+    _log.info("written: %s, %s", destination, readable_size(report.output_bytes))
+    return report
+
+
+def _destination(source: Path, options: ConvertOptions) -> Path:
+    """The file to write. Raises UsageError, WriteError if it, or a companion file, cannot be written."""
+    destination = Path(options.output) if options.output is not None else source.with_suffix(".mnn")
+    if target_of(destination if options.output is None else options.output) == Path(os.path.realpath(source)):
+        raise UsageError("the output file is the source file", where=str(destination))
     if options.side_file:
         from minnow.schema.mnn.side_file import side_path
 
         target_of(side_path(destination))
     if options.prepack:
         target_of(packed_path(destination))
-    prefix = _prefix(source, options, step)
-    model, summary, log = prefix.model, prefix.summary, prefix.log
-    options = replace(options, inputs=prefix.inputs)
+    return destination
 
-    from minnow.optimizer.effect import effect_of
-    from minnow.schema.mnn import save
+
+def _formed(model: Model, options: ConvertOptions, form: FileForm) -> Model:
+    """The model with the ops and graphs that the form of the file has."""
     from minnow.schema.mnn.encoder import has_two_graphs
-    from minnow.schema.mnn.form import FileForm
-    from minnow.schema.mnn.side_file import SUFFIX, side_path
 
-    form: FileForm = options.form or FileForm()
     if form.convolutions:
         from minnow.optimizer.layout.product import products_to_convolutions
 
         model = model.clone()  # which the next conversion may use
         products_to_convolutions(model.graph)
-    custom = _custom_ops(model)
     if options.side_file or options.compression is not None or not has_two_graphs(model, form):
         model = _one_graph(model)
-    mnn = options.target == "mnn"
-    if options.strict_target and mnn:
-        _check_target(model, str(source))
-    exact = partial(save, biz_code=options.biz_code, side_file=options.side_file, form=form.comparable)
+    return model
 
-    with replaced(destination, beside=(SUFFIX, PACKED)) as temporary:
-        with step("write"), writing(destination):
-            written = exact(model, temporary)
-        report = Report(
-            source=str(source),
-            output=str(destination),
-            framework="mnn" if is_mnn(source, options.framework) else model.source,
-            source_bytes=path_bytes(source),
-            output_bytes=written,
-            nodes_before=summary.before,
-            nodes_after=summary.after,
-            before=prefix.before,
-            after=effect_of(model.graph),
-            seconds=step.seconds,
-            notices=list(model.notices),
-            statistics=summary.statistics,
-            explained=log.reasons,
-            applied=log.applications,
-            limits=_limits(model) if mnn else {},
-            unused={name: why for name, why in log.unused.items() if why},
-        )
-        if custom:
-            text = f"not verified: only a runtime with a plugin has the operators {', '.join(custom)}"
-            report.notices.append(Notice(text, "not-run"))
-        elif options.verify:
-            with step("verify"):
-                _verify(report, source, temporary, options)
-                if model.portable is not None:
-                    _verify_second(report, source, model, options)
-        smaller = options.compression
-        if smaller is not None:
-            from minnow.optimizer.quantize.layers import source_names
 
-            with step("quantize"):
-                names = source_names(prefix.model.graph, prefix.lineage)
-                done = smaller.perform(model, options, partial(exact, form=form), not custom, names)
-            model, report.quantization = done.model, done.quantization
-            report.after = effect_of(model.graph)
-            report.notices += done.notices
-        if form != form.comparable or smaller is not None:
-            with step("write"), writing(destination):
-                report.output_bytes = exact(model, temporary, form=form)
-            if report.quantization is not None:
-                report.quantization.after_bytes = report.output_bytes
-            if options.verify and not custom:
-                with step("verify"):
-                    _verify_form(report, source, temporary, options, form.lossy or smaller is not None)
-        if options.testdir:
-            with step("check"):
-                _check_folder(report, temporary, options)
-        if options.prepack:
-            with step("prepack"):
-                written = _prepack(temporary, options, report.verification)
-            text = f"packed weights ({readable_size(written)}) are in the companion file"
-            report.notices.append(Notice(f"{text} {packed_path(destination).name}", "companion-file"))
-        if side_path(temporary).exists():
-            report.notices.append(
-                Notice(
-                    f"the weights are in the companion file {side_path(destination).name}: keep both files together",
-                    "companion-file",
-                )
-            )
-    for notice in report.notices:
-        _log.info("note: %s", notice)
-    _log.info("written: %s, %s", destination, readable_size(report.output_bytes))
-    return report
+def _report(
+    source: Path, destination: Path, model: Model, prefix: _Prefix, options: ConvertOptions, step: Clock
+) -> Report:
+    """The report of a conversion before anything is written."""
+    from minnow.optimizer.effect import effect_of
+
+    return Report(
+        source=str(source),
+        output=str(destination),
+        framework="mnn" if is_mnn(source, options.framework) else model.source,
+        source_bytes=path_bytes(source),
+        output_bytes=0,
+        nodes_before=prefix.summary.before,
+        nodes_after=prefix.summary.after,
+        before=prefix.before,
+        after=effect_of(model.graph),
+        seconds=step.seconds,
+        notices=list(model.notices),
+        statistics=prefix.summary.statistics,
+        explained=prefix.log.reasons,
+        applied=prefix.log.applications,
+        limits=_limits(model) if options.target == "mnn" else {},
+        unused={name: why for name, why in prefix.log.unused.items() if why},
+    )
 
 
 @dataclass
@@ -282,6 +184,12 @@ class _Prefix:
     summary: Summary
     log: Trace
     lineage: Lineage
+
+    def names(self) -> Names:
+        """The names of the nodes in the source."""
+        from minnow.optimizer.quantize.layers import source_names
+
+        return source_names(self.model.graph, self.lineage)
 
 
 _shared: ContextVar[dict[Any, _Prefix] | None] = ContextVar("shared", default=None)
@@ -375,96 +283,6 @@ def optimized(
     return summary, log
 
 
-def _verify(report: Report, source: Path, written: Path, options: ConvertOptions) -> None:
-    """Compares the written file with its source. Raises VerifyError if their outputs differ."""
-    from minnow.options.verify import VerifyOptions
-    from minnow.runtime.verify.verification import compare_files
-
-    found = compare_files(source, written, replace(options.only(VerifyOptions), testdir=""))
-    report.verification = found
-    found.target = report.output
-    if found.verdict == "inconclusive":
-        report.notices.append(_untested(found))
-    if found.verdict == "fail":
-        error = VerifyError(
-            "the outputs of the converted model differ from those of its source",
-            where=str(source),
-            why=str(found),
-            hint="`--no-verify` writes the file nevertheless; `-O0` shows whether an optimization is the cause",
-        )
-        error.verification = found
-        raise error
-
-
-def _verify_form(report: Report, source: Path, written: Path, options: ConvertOptions, lossy: bool) -> None:
-    """Compares a file in another form than the one that was verified.
-
-    If its weights are compressed, a notice tells the error; if the engine does not run the form, a notice says so.
-
-    Raises:
-        VerifyError: the outputs differ, or those of compressed weights are NaN.
-    """
-    from minnow.options.verify import VerifyOptions
-    from minnow.runtime.verify.verification import compare_files
-
-    asked = replace(options.only(VerifyOptions), testdir="")
-    try:
-        found = compare_files(source, written, replace(asked, tolerance=_ANY) if lossy else asked)
-    except UnsupportedError as e:
-        why = e.message.removeprefix(f"{written}: ")
-        text = f"the graph is verified, but not this form of the file, which Minnow's engine does not run: {why}"
-        report.notices.append(Notice(text, "not-run"))
-        return
-    found.target = report.output
-    if found.verdict == "fail":
-        message = "the outputs of the model in this form differ from those of its source"
-        raise VerifyError(message, where=str(source), why=str(found))
-    if not lossy:
-        return
-    worst = max((o.needed for o in found.worst.values()), default=0.0)
-    text = f"the outputs of the file with compressed weights differ by up to {worst:.2g} of their largest magnitude"
-    report.notices.append(Notice(text, "lossy-form"))
-
-
-def _verify_second(report: Report, source: Path, model: Model, options: ConvertOptions) -> None:
-    """Compares the graph for MNN's own runtime, run by Minnow's engine, with the source; a notice tells the error.
-
-    Raises:
-        VerifyError: its outputs have other shapes, or are NaN.
-    """
-    from minnow.options.verify import VerifyOptions
-    from minnow.runtime.verify.verification import compare_files
-    from minnow.schema.mnn import save
-
-    asked = replace(options.only(VerifyOptions), testdir="", tolerance=_ANY)
-    assert model.portable is not None
-    with TemporaryDirectory() as folder:
-        alone = Path(folder, "second.mnn")
-        save(replace(model, graph=model.portable, portable=None), alone)
-        found = compare_files(source, alone, asked)
-    if found.verdict == "fail":
-        message = "the outputs of the second graph, for MNN's own runtime, differ from those of the source"
-        raise VerifyError(message, where=str(source), why=str(found), hint="use `--target minnow`, or `--no-verify`")
-    worst = max((o.needed for o in found.worst.values()), default=0.0)
-    text = f"the outputs of the second graph, run as MNN does, differ by up to {worst:.2g} of their largest magnitude"
-    report.notices.append(Notice(text, "second-graph"))
-
-
-def _check_folder(report: Report, written: Path, options: ConvertOptions) -> None:
-    """Compares the file with the outputs in a folder. Raises VerifyError if they differ."""
-    from minnow.options.run import RunOptions
-    from minnow.runtime.verify.folder import check
-
-    run = replace(options.only(RunOptions), **(options.testdir_run or {}))
-    found = check(Path(options.testdir), written, options.testdir_tolerance, run)
-    found.target = report.output
-    report.checked = found
-    if found.verdict == "fail":
-        error = VerifyError("the outputs differ from those in the folder", where=str(options.testdir), why=str(found))
-        error.verification = found
-        raise error
-
-
 def _one_graph(model: Model) -> Model:
     """The model without a second graph: it is only in files of the usual form."""
     if model.portable is None:
@@ -480,10 +298,6 @@ def _limits(model: Model) -> dict[str, list[str]]:
     graph = model.portable or model.graph
     found = {reason: [name_of(node) for node in nodes] for reason, nodes in limits_of(graph, always=False).items()}
     return {**model.limits, **found}
-
-
-def _counts(limits: dict[str, list[str]]) -> str:
-    return "; ".join(f"{reason} ({len(nodes)})" for reason, nodes in limits.items())
 
 
 def _custom_ops(model: Model) -> list[str]:
@@ -513,70 +327,4 @@ def bisect_command(source: Path, options: ConvertOptions) -> str:
     return shlex.join(["mnnconvert", "debug", "bisect", os.fspath(source), *words(same)])
 
 
-def packed_path(path: Path) -> Path:
-    """The path of the companion file with packed weights."""
-    return path.with_name(path.name + PACKED)
-
-
-def _untested(verification: Verification) -> str:
-    """The notice for an inconclusive verification: the outputs that were not tested."""
-    names = list(dict.fromkeys(o.name for c in verification.cases for o in c.outputs if o.inconclusive))
-    shown = ", ".join(f"'{n}'" for n in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return f"inconclusive: the inputs did not test {shown}; verify with real inputs (`--data`)"
-
-
-def _prepack(path: Path, options: ConvertOptions, verification: Verification | None) -> int:
-    """Writes the packed weights of a model to its companion file; returns the size of that in bytes.
-
-    How a weight is packed can depend on the input sizes, so the model is run once: dynamic dimensions have the sizes of
-    the last verification run, or 1 without one.
-    """
-    from minnow.runtime.session import load
-    from minnow.runtime.verify.samples import random_inputs
-
-    session = load(path, **vars(options.only(LimitOptions)))
-    known = {} if verification is None or not verification.cases else verification.cases[-1].shapes
-    names = {info.name for info in session.inputs if not info.container}
-    said = {name: one.shape for name, one in (options.inputs or {}).items() if one.shape is not None}
-    session.run(random_inputs(path, {k: v for k, v in (known or said).items() if k in names}))
-    session.write_packed(packed_path(path))
-    return packed_path(path).stat().st_size
-
-
-def path_bytes(path: Path) -> int:
-    """Size of a file, or of all files in a folder."""
-    return sum(p.stat().st_size for p in path.rglob("*") if p.is_file()) if path.is_dir() else path.stat().st_size
-
-
-class Clock:
-    """Measures the time of the steps, and reports their names as progress."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.seconds: dict[str, float] = {}
-        self._progress = progress
-        self._name = ""
-        self._begin = 0.0
-
-    def __call__(self, name: str) -> Clock:
-        self._name = name
-        return self
-
-    def __enter__(self) -> None:
-        self._progress(self._name)
-        _log.info("%s", self._name)
-        self._begin = time.perf_counter()
-
-    def __exit__(self, *exc: object) -> None:
-        self.seconds[self._name] = time.perf_counter() - self._begin
-        _log.info("%s: %.2f s", self._name, self.seconds[self._name])
-
-
-def readable_size(n: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if n < 1000:
-            return f"{n:.0f} {unit}" if unit == "B" else f"{n:.1f} {unit}"
-        n /= 1000
-    return f"{n:.2f} GB"
-
-
-__all__ = ["Report", "convert"]
+__all__ = ["convert"]

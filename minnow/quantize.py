@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from minnow.convert import Report, convert
+from minnow.conversion_report import Report
+from minnow.convert import convert
 from minnow.metric import metric_of
 from minnow.optimizer.quantize.choice import Rung, moves_of, reasons_of, rungs_of, undone, uniform, widths_after
 from minnow.optimizer.quantize.compress import BRAIN, FLOAT, HALF, PRUNED, Compressor, LayerResult, Recipe, Width

@@ -14,7 +14,8 @@ import numpy as np
 
 from minnow.calibrated_model import CalibratedModel, Error, QuantizedModel, errors, outputs_of
 from minnow.calibration_data import Inputs, calibration_inputs, synthetic_inputs
-from minnow.convert import Report, convert_file
+from minnow.conversion_report import Report
+from minnow.convert import convert_file
 from minnow.integer_layers import WrittenModel, refusals
 from minnow.metric import metric_of
 from minnow.mnnquant_file import with_mnnquant

@@ -26,7 +26,7 @@ from minnow.workflow.result import CellResult, Check, Status
 from minnow.workflow.rule import RULES, rule_of
 
 if TYPE_CHECKING:
-    from minnow.convert import Report
+    from minnow.conversion_report import Report
     from minnow.optimizer.effect import Effect
     from minnow.options.convert import ConvertOptions
     from minnow.runtime.verify.verification import Verification

@@ -19,7 +19,7 @@ from minnow.cli._terminal import show, spinner
 from minnow.schema.errors import MinnowError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
-    from minnow.convert import Report
+    from minnow.conversion_report import Report
     from minnow.options.convert import ConvertOptions
 
 _FRAMEWORKS = {"tf": "tensorflow"}

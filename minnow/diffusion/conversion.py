@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from minnow.convert import Clock, Report, optimized, path_bytes, readable_size
+from minnow.conversion_report import Clock, Report, path_bytes, readable_size
+from minnow.convert import optimized
 from minnow.diffusion.description import DESCRIPTION, TOKENIZER, Description
 from minnow.diffusion.scheduler import Noise
 from minnow.output import replaced, writing

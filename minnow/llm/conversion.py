@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from minnow.convert import PACKED, Clock, Report, optimized, path_bytes, readable_size
+from minnow.conversion_report import Clock, Report, path_bytes, readable_size
+from minnow.convert import optimized
 from minnow.llm.description import DESCRIPTION, MODEL, TOKENIZER, VISION, Description
 from minnow.llm.image.description import ImageDescription
 from minnow.output import replaced, writing
@@ -16,6 +17,7 @@ from minnow.output_folder import check_options, filled, folder_of
 from minnow.schema.collector import SeldomCollected
 from minnow.schema.errors import UsageError
 from minnow.schema.notice import Notice
+from minnow.written_file import PACKED
 
 if TYPE_CHECKING:
     from minnow.converter.llm.checkpoint import Checkpoint

@@ -15,7 +15,7 @@ from minnow.schema.errors import UnsupportedError
 from minnow.schema.notice import Notice
 
 if TYPE_CHECKING:
-    from minnow.convert import Clock
+    from minnow.conversion_report import Clock
     from minnow.converter.llm.mnn.step import MnnStep
     from minnow.optimizer.effect import Effect
     from minnow.options.convert import ConvertOptions

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minnow.convert import packed_path
 from minnow.llm.image.vision import FIRST, Vision
 from minnow.llm.model import LanguageModel
 from minnow.llm.tokenizer import Tokenizer
@@ -15,6 +14,7 @@ from minnow.runtime.session import load
 from minnow.schema.errors import VerifyError
 from minnow.schema.notice import Notice
 from minnow.schema.registry.interpreter import evaluate
+from minnow.written_file import packed_path
 
 if TYPE_CHECKING:
     from minnow.converter.llm.checkpoint import Checkpoint

@@ -376,6 +376,14 @@ def test_type_checkers_see_every_option(tmp_path: Path) -> None:
     )
     rows = [row for row in done.stdout.splitlines() if " error: " in row or "Revealed type" in row]
     assert [row.split(":")[:2] for row in rows] == [["user.py", n] for n in ("5", "7", "8", "10", "11", "12", "13")]
-    found = ["minnow.convert.Report", "session.Session", "session.Session", "levle", "optimize", "exact", "tolerance"]
+    found = [
+        "minnow.conversion_report.Report",
+        "session.Session",
+        "session.Session",
+        "levle",
+        "optimize",
+        "exact",
+        "tolerance",
+    ]
     for row, text in zip(rows, found, strict=True):
         assert text in row
