@@ -9,11 +9,11 @@
 namespace minnow {
 namespace {
 
-constexpr int64_t kProductSerialMacs = 20000;     // fewer are not worth waking a thread
-constexpr int64_t kRoundedBandBytes = 512 << 10;  // of rounded rows, which stay in the second-level cache
+constexpr int64_t kProductSerialMacs = 20000;  // fewer are not worth waking a thread
+constexpr int64_t kBandBytes = 1 << 20;        // of rounded rows, which stay in the second-level cache
 constexpr int64_t kTileColumns = kBf16Blocks * kBf16Columns;
-// The number of the band that a worker holds, and the sums of a tile; the rounded rows follow.
-constexpr int64_t kHeadBytes = 64 + 4 * kBf16Pixels * kTileColumns;
+constexpr int64_t kRoundedRows = 8;  // at a time, by one thread
+constexpr int64_t kSumBytes = 4 * kBf16Pixels * kTileColumns;
 
 }  // namespace
 
@@ -26,18 +26,23 @@ bool Bf16Gemm::takes(int64_t m, int64_t n, int64_t k, Precision precision) {
 Bf16Gemm::Bf16Gemm(int64_t m, int64_t n, int64_t k, const Activation& activation, int threads, Precision precision)
     : m_(m), n_(n), k_(k), threads_(threads), split_(precision == Precision::kNormal), activation_(activation) {
   if (few_rows()) return;
-  const int64_t row_bytes = 2 * parts() * round_up(k, kBf16Depth), tiles = ceil_div(m, kBf16Pixels);
-  bands_ = std::clamp<int64_t>(ceil_div(m * row_bytes, kRoundedBandBytes), 1, tiles);
-  // Several pieces of work for each thread. Bands are better cut than columns, whose rows are rounded for each group.
-  if (threads > 1) bands_ = std::min<int64_t>(tiles, round_up(std::max<int64_t>(bands_, 4 * threads), threads));
-  band_rows_ = ceil_div(tiles, bands_) * kBf16Pixels;
-  bands_ = ceil_div(m, band_rows_);
-  if (threads > 1) groups_ = std::min(ceil_div(n, kTileColumns), ceil_div(4 * threads, bands_));
+  // Rows are rounded in chunks, and a chunk is multiplied in bands, with each of which all weights are read.
+  const int64_t tiles = ceil_div(m, kBf16Pixels), pairs = ceil_div(n, kTileColumns);
+  const int64_t most = std::max<int64_t>(1, kBandBytes / tile_bytes());
+  chunk_tiles_ = ceil_div(tiles, ceil_div(tiles, threads > 1 ? 4 * most : most));
+  int64_t bands = ceil_div(chunk_tiles_, most);
+  if (threads > 1) {  // several pieces of work for each
+    bands = std::max(bands, ceil_div(4 * threads, pairs));
+    groups_ = std::min(pairs, ceil_div(4 * threads, bands));
+  }
+  band_tiles_ = ceil_div(chunk_tiles_, std::min(chunk_tiles_, bands));
 }
 
-// Tiles read whole: rows behind the last one of a band must be there.
-int64_t Bf16Gemm::worker_bytes() const {
-  return few_rows() ? 0 : kHeadBytes + (parts() * band_rows_ + kBf16Pixels) * 2 * round_up(k_, kBf16Depth);
+int64_t Bf16Gemm::tile_bytes() const { return parts() * kBf16Pixels * 2 * round_up(k_, kBf16Depth); }
+
+// The sums of each worker, and rounded rows.
+int64_t Bf16Gemm::workspace_bytes() const {
+  return few_rows() ? 0 : threads_ * kSumBytes + chunk_tiles_ * tile_bytes();
 }
 
 std::string Bf16Gemm::scheme() const {
@@ -61,54 +66,67 @@ void Bf16Gemm::run_rows(const GemmCall& call) const {
 void Bf16Gemm::run(const GemmCall& call) const {
   if constexpr (!kHasLowPrecision) return;
   if (few_rows()) return run_rows(call);
-  char* space = static_cast<char*>(call.workspace);
-  for (int i = 0; i < threads_; ++i) *reinterpret_cast<int64_t*>(space + i * worker_bytes()) = -1;
-  auto run_items = [&](int64_t begin, int64_t end, int worker) {
-    bf16_unit()->begin();
-    for (int64_t i = begin; i < end; ++i) run_item(call, i / groups_, i % groups_, space + worker * worker_bytes());
-    bf16_unit()->end();
+  ThreadPool* pool = m_ * n_ * k_ < kProductSerialMacs ? nullptr : call.pool;
+  const auto each = [&](int64_t n, ThreadPool::Body body) {
+    pool == nullptr ? body(0, n, 0) : pool->parallel_for(n, 1, body);
   };
-  if (call.pool == nullptr || m_ * n_ * k_ < kProductSerialMacs) return run_items(0, bands_ * groups_, 0);
-  call.pool->parallel_for(bands_ * groups_, 1, run_items);
+  const int64_t pairs = ceil_div(n_, kTileColumns), steps = ceil_div(k_, kBf16Depth);
+  char *sums = static_cast<char*>(call.workspace), *rounded = sums + threads_ * kSumBytes;
+  for (int64_t chunk = 0; chunk < m_; chunk += chunk_tiles_ * kBf16Pixels) {
+    const int64_t rows = std::min(m_ - chunk, chunk_tiles_ * kBf16Pixels);
+    // [tile][part][step][row][32]
+    each(ceil_div(rows, kRoundedRows), [&](int64_t begin, int64_t end, int) {
+      for (int64_t r = begin * kRoundedRows; r < std::min(rows, end * kRoundedRows); ++r) {
+        auto* to = reinterpret_cast<uint16_t*>(rounded + r / kBf16Pixels * tile_bytes()) + r % kBf16Pixels * kBf16Depth;
+        bf16_round_row(call.a + (chunk + r) * call.lda, k_, steps * kBf16Depth, to,
+                       split_ ? to + steps * kBf16Pixels * kBf16Depth : nullptr, kBf16Pixels * kBf16Depth);
+      }
+    });
+    const int64_t band_rows = band_tiles_ * kBf16Pixels;
+    each(ceil_div(rows, band_rows) * groups_, [&](int64_t begin, int64_t end, int worker) {
+      bf16_unit()->begin();
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i / groups_ * band_rows, group = i % groups_;
+        multiply(call.from_row(chunk + first), rounded + first / kBf16Pixels * tile_bytes(),
+                 std::min(band_rows, rows - first), group * pairs / groups_, (group + 1) * pairs / groups_,
+                 reinterpret_cast<float*>(sums + worker * kSumBytes));
+      }
+      bf16_unit()->end();
+    });
+  }
 }
 
-void Bf16Gemm::run_item(const GemmCall& call, int64_t band, int64_t group, char* space) const {
-  const int64_t begin = band * band_rows_, rows = std::min(m_ - begin, band_rows_);
-  const int64_t steps = ceil_div(k_, kBf16Depth), blocks = ceil_div(n_, kBf16Columns), pairs = ceil_div(blocks, 2);
-  int64_t* held = reinterpret_cast<int64_t*>(space);
-  char* rounded = space + kHeadBytes;                     // [part][step][row][32]
-  const int64_t plane = steps * band_rows_ * kBf16Depth;  // numbers
-  if (*held != band) {
-    uint16_t* to = reinterpret_cast<uint16_t*>(rounded);
-    for (int64_t r = 0; r < rows; ++r)
-      bf16_round_row(call.a + (begin + r) * call.lda, k_, steps * kBf16Depth, to + r * kBf16Depth,
-                     split_ ? to + plane + r * kBf16Depth : nullptr, band_rows_ * kBf16Depth);
-    *held = band;
-  }
+void Bf16Gemm::multiply(const GemmCall& call, const char* rounded, int64_t rows, int64_t begin, int64_t end,
+                        float* sums) const {
+  const int64_t steps = ceil_div(k_, kBf16Depth), blocks = ceil_div(n_, kBf16Columns);
   Bf16Tile t;
   t.in_pixel = 2 * kBf16Depth;
   t.w_block = parts() * steps * kBf16StepBytes;
   t.split = split_;
-  t.in_left = 2 * plane;
+  t.in_left = steps * kBf16Pixels * t.in_pixel;
   t.inner = steps;
-  t.in_inner = band_rows_ * t.in_pixel;
-  t.sums = reinterpret_cast<float*>(space + 64);
+  t.in_inner = kBf16Pixels * t.in_pixel;
+  t.sums = sums;
   LongLoop loop;
-  for (int64_t pair = group * pairs / groups_; pair < (group + 1) * pairs / groups_; ++pair) {
+  for (int64_t pair = begin; pair < end; ++pair) {
     const int64_t first = pair * kTileColumns;
     t.blocks = static_cast<int>(std::min(kBf16Blocks, blocks - pair * kBf16Blocks));
     t.w = reinterpret_cast<const char*>(call.packed_b) + pair * kBf16Blocks * t.w_block;
     const int64_t columns = std::min(kTileColumns, n_ - first);
     const int64_t next =
-        std::clamp<int64_t>(std::min((group + 1) * pairs / groups_ * kBf16Blocks, blocks) - (pair + 1) * kBf16Blocks, 0,
-                            kBf16Blocks) *
-        t.w_block;
+        std::clamp<int64_t>(std::min(end * kBf16Blocks, blocks) - (pair + 1) * kBf16Blocks, 0, kBf16Blocks) * t.w_block;
     for (int64_t row = 0; row < rows && loop.goes_on(32 * steps); row += kBf16Pixels) {
       t.pixels = static_cast<int>(std::min(kBf16Pixels, rows - row));
-      t.in = rounded + row * t.in_pixel;
+      t.in = rounded + row / kBf16Pixels * tile_bytes();
       t.bring(t.w + kBf16Blocks * t.w_block, next, row / kBf16Pixels, ceil_div(rows, kBf16Pixels));
+      const int64_t at = row * call.ldc + first;
+      // What the result is written to, and added to, is far away by now.
+      for (int64_t p = 0; p < t.pixels; ++p)
+        for (int64_t i = 0; i < columns; i += kBf16Columns) {
+          __builtin_prefetch(call.c + at + p * call.ldc + i, 1);
+          if (call.start != nullptr) __builtin_prefetch(call.start + at + p * call.ldc + i);
+        }
       bf16_unit()->multiply(t);
-      const int64_t at = (begin + row) * call.ldc + first;
       bf16_finish({t.sums, t.pixels, t.blocks, static_cast<int>(columns - (t.blocks - 1) * kBf16Columns),
                    call.bias == nullptr ? nullptr : call.bias + first,
                    call.start == nullptr ? nullptr : call.start + at, call.c + at, call.ldc, kBf16Columns,

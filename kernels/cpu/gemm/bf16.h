@@ -51,19 +51,20 @@ class Bf16Gemm {
   void pack_b(const float* b, int64_t ldb, bool transposed, float* packed, ThreadPool* pool) const {
     bf16_pack_b(b, ldb, transposed, k_, n_, split_, packed, pool);
   }
-  int64_t workspace_bytes() const { return threads_ * worker_bytes(); }
+  int64_t workspace_bytes() const;
   void run(const GemmCall& call) const;  // A not transposed
   std::string scheme() const;
 
  private:
   bool few_rows() const { return m_ <= kBf16Rows && !split_; }
   int64_t parts() const { return split_ ? 2 : 1; }
-  int64_t worker_bytes() const;
+  int64_t tile_bytes() const;  // of kBf16Pixels rounded rows
   void run_rows(const GemmCall& call) const;
-  void run_item(const GemmCall& call, int64_t band, int64_t group, char* space) const;
+  // These rows and pairs of blocks; `call` begins with the rows.
+  void multiply(const GemmCall& call, const char* rounded, int64_t rows, int64_t begin, int64_t end, float* sums) const;
 
   int64_t m_ = 0, n_ = 0, k_ = 0;
-  int64_t band_rows_ = 0, bands_ = 1, groups_ = 1;  // groups of columns
+  int64_t chunk_tiles_ = 0, band_tiles_ = 0, groups_ = 1;  // tiles of rows, groups of columns
   int threads_ = 1;
   bool split_ = false;
   Activation activation_;
