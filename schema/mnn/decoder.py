@@ -366,25 +366,9 @@ class _Reader:
         if not names and kind in ("Input", "Const", "TrainableParam", "Range"):
             raise FormatError(f"an op of type {kind} has no output")
         if kind == "Input":
-            type = _input_type(main)
-            if self.layouts is not None and type.shape:
-                # What the file says of a subgraph's inputs means nothing.
-                type = type.with_shape(None if self.inner else _open_shape(type.shape, self.source))
-            if names[0] in self.fed:
-                return [self.graph.add_param(self.fed[names[0]], names[0])]
-            type = type.with_dtype(self._true(type.dtype, names[0]))
-            if names[0] in self.declared:
-                known = self.declared[names[0]]
-                type = known if known.holds_tensors else type.with_shape(known.shape)
-            return [self.graph.add_param(type, names[0])]
+            return [self._input(main, names[0])]
         if kind in ("Const", "TrainableParam"):
-            array = _blob(main)
-            if DType.of(array.dtype) in (DType.F16, DType.BF16) and self.halves(names[0], DType.of(array.dtype)):
-                array = array.astype(np.float32)
-            dtype = self._true(DType.of(array.dtype), names[0])
-            if dtype.bits < 8:
-                array = array & np.uint8(2**dtype.bits - 1)  # above them nothing is stored
-            return [Value.constant(array.view(dtype.numpy), names[0])]
+            return [self._constant(main, names[0])]
         if kind == "Identity" and len(inputs) == len(outputs):
             return inputs
         if kind == "Range" and self.layouts is not None:
@@ -400,40 +384,72 @@ class _Reader:
             # The op computes on integers, or rounds, as no op of ours does.
             return _raw(b, wired, len(outputs), names, roundings)
         if kind == "If":
-            operands, attrs = decode_if(wired, self.subgraphs)
-            if self.layouts is not None:
-                same_results(attrs["then_branch"], attrs["else_branch"])
-                operands = [operands[0], *as_taken(self.graph, operands[1:], attrs["then_branch"])]
-            return b.node("If", operands, attrs, len(outputs), names).outputs
+            return self._branches(b, wired, names)
         if wired.main_type == "LoopParam":
             return _raw(b, wired, len(outputs), names)  # of a file with fixed shapes, which is not written again
-        if kind == "While" and main.get("cond_graph"):
-            return self._conditional(b, wired, names)
         if kind == "While":
-            operands, attrs, kept = decode_loop(wired, self.subgraphs)
-            if self.layouts is not None:
-                operands[1] = as_condition(b, operands[1], attrs["body"])
-                same_state(attrs["body"], attrs["num_carried"])
-            made = b.node("Loop", operands, attrs, len(kept), [names[i] for i in kept]).outputs
-            table_of = dict(zip(kept, made, strict=True))
-            return [table_of.get(i) for i in range(len(outputs))]
+            return self._conditional(b, wired, names) if main.get("cond_graph") else self._loop(b, wired, names)
         if kind == "Extra" and main.get("engine") == ENGINE:
             graphs = {n: s.graph for n, s in self.subgraphs.items()}
             attrs = decode_attributes(main.get("attr", []), graphs)
             return b.node(get(main.get("type", ""), b.origin), inputs, attrs, len(outputs), names).outputs
-        for op in _decoders().get(kind, ()):
+        return self._decoded(b, wired, names)
+
+    def _input(self, main: Mapping[str, Any], name: str) -> Value:
+        type = _input_type(main)
+        if self.layouts is not None and type.shape:
+            # What the file says of a subgraph's inputs means nothing.
+            type = type.with_shape(None if self.inner else _open_shape(type.shape, self.source))
+        if name in self.fed:
+            return self.graph.add_param(self.fed[name], name)
+        type = type.with_dtype(self._true(type.dtype, name))
+        if name in self.declared:
+            known = self.declared[name]
+            type = known if known.holds_tensors else type.with_shape(known.shape)
+        return self.graph.add_param(type, name)
+
+    def _constant(self, main: Mapping[str, Any], name: str) -> Value:
+        array = _blob(main)
+        if DType.of(array.dtype) in (DType.F16, DType.BF16) and self.halves(name, DType.of(array.dtype)):
+            array = array.astype(np.float32)
+        dtype = self._true(DType.of(array.dtype), name)
+        if dtype.bits < 8:
+            array = array & np.uint8(2**dtype.bits - 1)  # above them nothing is stored
+        return Value.constant(array.view(dtype.numpy), name)
+
+    def _branches(self, b: Builder, wired: WireOp, names: Sequence[str]) -> Sequence[Value]:
+        """The results of an If."""
+        operands, attrs = decode_if(wired, self.subgraphs)
+        if self.layouts is not None:
+            same_results(attrs["then_branch"], attrs["else_branch"])
+            operands = [operands[0], *as_taken(self.graph, operands[1:], attrs["then_branch"])]
+        return b.node("If", operands, attrs, len(names), names).outputs
+
+    def _loop(self, b: Builder, wired: WireOp, names: Sequence[str]) -> Sequence[Value | None]:
+        """The results of a loop whose body says whether it goes on."""
+        operands, attrs, kept = decode_loop(wired, self.subgraphs)
+        if self.layouts is not None:
+            operands[1] = as_condition(b, operands[1], attrs["body"])
+            same_state(attrs["body"], attrs["num_carried"])
+        made = b.node("Loop", operands, attrs, len(kept), [names[i] for i in kept]).outputs
+        by_place = dict(zip(kept, made, strict=True))
+        return [by_place.get(i) for i in range(len(names))]
+
+    def _decoded(self, b: Builder, wired: WireOp, names: Sequence[str]) -> Sequence[Value]:
+        """The results of the first of our ops that says that the file has it; else of the op as it stands."""
+        for op in _decoders().get(wired.type, ()):
             assert op.mnn is not None
             try:
                 decoded = None if self.layouts is not None and _differs(wired) else op.mnn.decode(wired)
                 if decoded is not None:
                     if self.layouts is not None:
-                        return b.node(op, decoded[0], decoded[1], len(outputs), names).outputs
-                    return _build(b, op, decoded[0], decoded[1], len(outputs), names)
+                        return b.node(op, decoded[0], decoded[1], len(names), names).outputs
+                    return _build(b, op, decoded[0], decoded[1], len(names), names)
             except ModelError:
                 if self.layouts is None:
                     raise
                 break  # a form that only MNN's converter writes: it stays as it is
-        return _raw(b, wired, len(outputs), names)
+        return _raw(b, wired, len(names), names)
 
 
 def _differs(wired: WireOp) -> bool:
