@@ -53,7 +53,7 @@ class Phase:
 
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "qdq": ("quantize.qdq", "quantize.heads"),
+    "qdq": ("quantize.qdq", "quantize.window", "quantize.heads"),
     "identity": ("cleanup.identity",),
     "sequence": ("control.sequence",),
     "shape": ("shape.constant", "shape.place", "shape.vector"),

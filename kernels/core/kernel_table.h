@@ -24,7 +24,7 @@ enum class LayoutRule : uint8_t {
   // For tensors of bytes with channels last, and convolutions of rounded images:
   kLast,        // in[0] and out[0], other inputs plain
   kMakesLast,   // out[0]; all inputs plain (the first convolution)
-  kFollowLast,  // in[0] either, out[0] and another term (plan/layout.h) the same, other inputs plain
+  kFollowLast,  // images of bytes, if one of them is there so; the axis, if there is one, is that of the channels
 };
 
 // The attribute of a node whose images may be rounded to bf16 between it and others.

@@ -96,8 +96,36 @@ Status infer_space_to_depth(InferContext& c) {
   return check_shape({x[0], x[1] * b * b, x[2] / b, x[3] / b});
 }
 
+// Of pixels of bytes with their channels side by side.
+[[maybe_unused]] void run_depth_to_space_last(const Attrs& attrs, const RunContext& context) {
+  const Shape &x = context.in[0]->shape(), &y = context.out[0]->shape();
+  const int64_t b = attrs.i("blocksize"), channels = y[1], from = last_channels(x[1]), to = last_channels(channels);
+  const bool crd = attrs.s("mode", "DCR") == "CRD";
+  context.pool->parallel_for(y[0] * y[2], 1 + 16384 / (y[3] * to + 1), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      for (int64_t i = 0; i < y[3]; ++i) {
+        const int64_t place = row % b * b + i % b;  // y[2] is a multiple of b
+        const char* pixel = context.in[0]->as<char>() + (row / b * x[3] + i / b) * from;
+        char* out = context.out[0]->as<char>() + (row * y[3] + i) * to;
+        if (!crd) std::memcpy(out, pixel + place * channels, static_cast<size_t>(channels));
+        for (int64_t c = 0; crd && c < channels; ++c) out[c] = pixel[c * b * b + place];
+      }
+    }
+  });
+}
+
+LayoutRule layout_of_depth_to_space(const std::vector<const TensorType*>& in) {
+  return kHasLast && dtype_size(in[0]->dtype) == 1 ? LayoutRule::kFollowLast : LayoutRule::kPlain;
+}
+
+std::unique_ptr<Kernel> create_depth_to_space(const NodeContext& node) {
+  if constexpr (kHasLast)
+    if (node.out[0]->layout == Layout::kLast) return create_simple<run_depth_to_space_last>(node);
+  return create_copy<plan_depth_to_space>(node);
+}
+
 MINNOW_OP("DepthToSpace", infer_depth_to_space);
-MINNOW_KERNEL("DepthToSpace", create_copy<plan_depth_to_space>);
+MINNOW_KERNEL("DepthToSpace", create_depth_to_space, LayoutRule::kPlain, /*in_place=*/false, layout_of_depth_to_space);
 MINNOW_OP("SpaceToDepth", infer_space_to_depth);
 MINNOW_KERNEL("SpaceToDepth", create_copy<plan_space_to_depth>);
 
@@ -154,8 +182,54 @@ Status infer_split(InferContext& c) {
               static_cast<long long>(c.shape(0)[axis]), axis);
 }
 
+// Of pixels with their channels side by side. What an input has beyond its channels is overwritten by the next one.
+class ConcatLast final : public Kernel {
+ public:
+  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
+    *workspace = 0;
+    const Shape& y = node.out[0]->shape;
+    own_ = last_channels(y[1]);
+    pixels_ = y.count() == 0 ? 0 : y[0] * y[2] * y[3];
+    return ok();
+  }
+  void run(const RunContext& c) override {
+    c.pool->parallel_for(pixels_, 1 + 16384 / own_, [&](int64_t begin, int64_t end, int) {
+      // Pixels that stay in the first cache, of one input after the other.
+      for (int64_t some = std::max<int64_t>(1, 16384 / own_); begin < end; begin += some) {
+        int64_t at = 0;
+        for (const Tensor* x : c.in) {
+          const int64_t own = last_channels(x->dim(1)), bytes = std::min(own, own_ - at);
+          if (own == 0) continue;
+          const char* from = x->as<char>() + begin * own;
+          char* to = c.out[0]->as<char>() + begin * own_ + at;
+          for (int64_t i = std::min(some, end - begin); i > 0; --i, from += own, to += own_) {
+            int64_t k = 0;
+            for (; k + 16 <= bytes; k += 16) std::memcpy(to + k, from + k, 16);
+            std::memcpy(to + k, from + k, static_cast<size_t>(bytes - k));
+          }
+          at += x->dim(1);
+        }
+      }
+    });
+  }
+  [[gnu::cold]] Profile profile() const override { return {"pixels"}; }
+
+ private:
+  int64_t own_ = 0, pixels_ = 0;
+};
+
+LayoutRule layout_of_concat(const std::vector<const TensorType*>& in) {
+  return kHasLast && dtype_size(in[0]->dtype) == 1 ? LayoutRule::kFollowLast : LayoutRule::kConcat;
+}
+
+std::unique_ptr<Kernel> create_concat(const NodeContext& node) {
+  if constexpr (kHasLast)
+    if (node.out[0]->layout == Layout::kLast) return std::make_unique<ConcatLast>();
+  return create_copy<plan_stored_concat>(node);
+}
+
 MINNOW_OP("Concat", infer_concat);
-MINNOW_KERNEL("Concat", create_copy<plan_stored_concat>, LayoutRule::kConcat);
+MINNOW_KERNEL("Concat", create_concat, LayoutRule::kConcat, /*in_place=*/false, layout_of_concat);
 MINNOW_OP("Split", infer_split);
 MINNOW_KERNEL("Split", create_copy<plan_split>);
 

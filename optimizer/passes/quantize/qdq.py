@@ -56,7 +56,7 @@ def meaning(value: Value | None) -> Meaning | None:
     return Meaning(node.input(0), *found, node.attrs.get("axis", 1))
 
 
-def _end(node: Node, kinds: tuple[DType, ...] = _BYTES) -> tuple[float, int] | None:
+def end_of(node: Node, kinds: tuple[DType, ...] = _BYTES) -> tuple[float, int] | None:
     """Scale and zero point of a QuantizeLinear to bytes, or to other integers."""
     found = _constants(node)
     if found is None or found[0].size != 1 or found[1].size != 1 or node.output.type.dtype not in kinds:
@@ -70,7 +70,7 @@ def _limits(dtype: DType) -> tuple[int, int]:
     return int(np.iinfo(numpy).min), int(np.iinfo(numpy).max)
 
 
-def _saturates(m: Match, scale: float, zero: int) -> bool:
+def saturates(m: Match, scale: float, zero: int) -> bool:
     """The activation in front of the end, if there is one, does nothing that saturation does not do."""
     node: Node | None = m.bound.get("activation")
     if node is None or m.end.output.type.dtype not in _BYTES:  # those of 16 bits have limits of their own
@@ -85,7 +85,7 @@ def _saturates(m: Match, scale: float, zero: int) -> bool:
 _RESULTS = (*_BYTES, DType.I16)
 
 
-def _last(
+def last_operands(
     m: Match, factor: Array, scale: float, zero: int, shape: tuple[int, ...]
 ) -> tuple[list[Array], dict[str, Any]]:
     """What makes a result of the sums of a layer: its last operands, and attributes.
@@ -110,7 +110,7 @@ def _last(
     return fixed, {"to": to, "zero": zero, "min": low, "max": high}
 
 
-def _ended(p: Any, x: Any) -> Any:
+def ended(p: Any, x: Any) -> Any:
     inside = p.Relu(x, as_="activation") | p.Clip(x, as_="activation") | x
     return p.QuantizeLinear(inside, p.const("step"), ..., as_="end")
 
@@ -126,7 +126,7 @@ def _numbers(value: Value) -> Array | None:
     return (numbers.astype(np.float64) - found[1].reshape(-1)) * found[0].reshape(-1)
 
 
-def _bias(bias: Value | None, unit: Array, m: Match) -> Array | None:
+def whole_bias(bias: Value | None, unit: Array, m: Match) -> Array | None:
     """A bias in units of the sums, None where it has other parts than whole ones."""
     array = None if bias is None else _numbers(bias)
     if array is None:
@@ -141,7 +141,7 @@ def _bias(bias: Value | None, unit: Array, m: Match) -> Array | None:
     return whole.astype(np.int32)
 
 
-@rewrite(lambda p, x, w: _ended(p, p.Conv(x, w, ..., as_="conv")), shared=True)
+@rewrite(lambda p, x, w: ended(p, p.Conv(x, w, ..., as_="conv")), shared=True)
 def quantize_conv(b: Builder, m: Match) -> Value | None:
     """A convolution of integers whose result becomes integers.
 
@@ -163,10 +163,10 @@ def quantize_conv(b: Builder, m: Match) -> Value | None:
     conv: Node = m.conv
     if len(conv.output.uses) != 1 or ("activation" in m.bound and len(m.activation.output.uses) != 1):
         return m.no("others read what the integers mean")
-    x, w, end = meaning(m.x), meaning(m.w), _end(m.end, _RESULTS)
+    x, w, end = meaning(m.x), meaning(m.w), end_of(m.end, _RESULTS)
     if x is None or w is None or end is None or not x.is_one or w.numbers.data is None:
         return m.no("input, weights or result are not made of bytes with constant scales")
-    if not _saturates(m, *end) or conv.attrs.get("activation") or conv.has_input(3):
+    if not saturates(m, *end) or conv.attrs.get("activation") or conv.has_input(3):
         return m.no("saturation does not do what the activation does")
     outs, rank = w.numbers.type.static_shape[0], len(w.numbers.type.static_shape)
     if (w.scale.size != 1 and (w.axis % rank != 0 or w.scale.size != outs)) or w.zero.size not in (1, w.scale.size):
@@ -175,14 +175,14 @@ def quantize_conv(b: Builder, m: Match) -> Value | None:
     shape = (outs, *(1,) * (rank - 2))
     bias: Array | None = None
     if conv.has_input(2):
-        bias = _bias(conv.input(2), unit, m)
+        bias = whole_bias(conv.input(2), unit, m)
         if bias is None:
             return None
         bias = bias.reshape(shape)
     zeros = w.zero.astype(w.numbers.type.dtype.numpy).reshape(-1) if w.zero.any() else None
     scale, zero = end
     attrs = {k: v for k, v in conv.attrs.items() if k in ("strides", "pads", "dilations", "group", "auto_pad")}
-    last, more = _last(m, unit / scale, scale, zero, shape)
+    last, more = last_operands(m, unit / scale, scale, zero, shape)
     return b.QuantizedConv(
         x.numbers,
         w.numbers,
@@ -204,7 +204,7 @@ def _fixed(factor: Array) -> tuple[Array, Array]:
 
 
 @rewrite(
-    lambda p, x, w: _ended(
+    lambda p, x, w: ended(
         p, p.Add(p.MatMul(x, w, as_="product"), p.any("bias")) | p.MatMul(x, w, as_="product")
     ),
     shared=True,
@@ -231,12 +231,12 @@ def quantize_matmul(b: Builder, m: Match) -> Value | None:
     inner = [m.root.input(0).producer, product]
     if any(n is not None and len(n.output.uses) != 1 for n in inner):
         return m.no("others read what the integers mean")
-    x, w, end = meaning(m.x), meaning(m.w), _end(m.end, _RESULTS)
+    x, w, end = meaning(m.x), meaning(m.w), end_of(m.end, _RESULTS)
     if x is None or w is None or end is None or not x.is_one or w.numbers.data is None:
         return m.no("input, weights or result are not made of bytes with constant scales")
     if (x.numbers.type.rank or 0) < 2:
         return m.no("the input is a vector, or its rank is not known")
-    if not _saturates(m, *end) or product.attrs.get("transpose_a") or w.numbers.type.rank != 2:
+    if not saturates(m, *end) or product.attrs.get("transpose_a") or w.numbers.type.rank != 2:
         return m.no("saturation does not do what the activation does, or the operands are no plain matrices")
     turned = product.attrs.get("transpose_b", False)
     outs = w.numbers.type.static_shape[0 if turned else 1]
@@ -251,14 +251,14 @@ def quantize_matmul(b: Builder, m: Match) -> Value | None:
         if numbers.size not in (1, outs):
             return m.no("the summand is not one number for each column")
         flat = Value.constant(np.broadcast_to(numbers.reshape(-1), (outs,)).copy())
-        bias = _bias(flat, unit, m)
+        bias = whole_bias(flat, unit, m)
         if bias is None:
             return None
     weights = w.numbers
     if turned:
         weights = Value.constant(np.ascontiguousarray(w.numbers.data.numpy().T), w.numbers.name)
     zeros = w.zero.astype(weights.type.dtype.numpy).reshape(-1) if w.zero.any() else None
-    last, more = _last(m, unit / end[0], *end, (outs,))
+    last, more = last_operands(m, unit / end[0], *end, (outs,))
     return b.QuantizedMatMul(
         x.numbers,
         weights,
@@ -270,7 +270,7 @@ def quantize_matmul(b: Builder, m: Match) -> Value | None:
     )
 
 
-@rewrite(lambda p, x, y: _ended(p, p.MatMul(x, y, as_="product")), shared=True)
+@rewrite(lambda p, x, y: ended(p, p.MatMul(x, y, as_="product")), shared=True)
 def quantize_product(b: Builder, m: Match) -> Value | None:
     """A product of two computed matrices of integers whose result becomes integers, as in attention.
 
@@ -291,17 +291,17 @@ def quantize_product(b: Builder, m: Match) -> Value | None:
     product: Node = m.product
     if len(product.output.uses) != 1 or ("activation" in m.bound and len(m.activation.output.uses) != 1):
         return m.no("others read what the integers mean")
-    x, y, end = meaning(m.x), meaning(m.y), _end(m.end)
+    x, y, end = meaning(m.x), meaning(m.y), end_of(m.end)
     if x is None or y is None or end is None or not x.is_one or not y.is_one:
         return m.no("operands or result are not made of bytes with one constant scale")
     if y.numbers.data is not None:
         return m.no("the second matrix is constant: another rule knows more of it")
     if (x.numbers.type.rank or 0) < 2 or (y.numbers.type.rank or 0) < 2:
         return m.no("an operand is a vector, or its rank is not known")
-    if not _saturates(m, *end) or product.attrs.get("transpose_a") or product.attrs.get("transpose_b"):
+    if not saturates(m, *end) or product.attrs.get("transpose_a") or product.attrs.get("transpose_b"):
         return m.no("saturation does not do what the activation does, or a matrix is transposed")
     zeros = [v.zero.reshape(()).astype(v.numbers.type.dtype.numpy) for v in (x, y)]
-    last, more = _last(m, (x.scale * y.scale / end[0]).reshape(1), *end, (1,))
+    last, more = last_operands(m, (x.scale * y.scale / end[0]).reshape(1), *end, (1,))
     return b.QuantizedMatMul(x.numbers, y.numbers, *zeros, None, *last, **more)
 
 
@@ -309,7 +309,7 @@ _FRACTION = 20
 """Bits behind the point of the numbers that are added up; there are 10 in front of it, and a sign."""
 
 
-@rewrite(lambda p, x, y: _ended(p, p.Add(x, y, as_="sum")), shared=True)
+@rewrite(lambda p, x, y: ended(p, p.Add(x, y, as_="sum")), shared=True)
 def quantize_sum(b: Builder, m: Match) -> Value | None:
     """A sum of integers whose result becomes integers.
 
@@ -333,13 +333,13 @@ def quantize_sum(b: Builder, m: Match) -> Value | None:
     """
     if len(m.sum.output.uses) != 1 or ("activation" in m.bound and len(m.activation.output.uses) != 1):
         return m.no("others read what the integers mean")
-    x, y, end = meaning(m.x), meaning(m.y), _end(m.end)
+    x, y, end = meaning(m.x), meaning(m.y), end_of(m.end)
     if x is None or y is None or end is None or not x.is_one or not y.is_one:
         return m.no("operands or result are not made of bytes with one constant scale")
     shape = m.end.output.type.shape
     if shape is None or x.numbers.type.shape != shape or y.numbers.type.shape != shape or not m.x.type.is_static:
         return m.no("the shapes differ, or are not known")
-    if not _saturates(m, *end):
+    if not saturates(m, *end):
         return m.no("saturation does not do what the activation does")
     tables = []
     for part in (x, y):
@@ -453,7 +453,7 @@ def move_integers(b: Builder, m: Match) -> Value | None:
 
 def _moved(b: Builder, m: Match, begin: Node, *views: Node) -> Value | None:
     """The integers where these nodes, the first one first, move them."""
-    x, end = meaning(begin.output), _end(m.end)
+    x, end = meaning(begin.output), end_of(m.end)
     if x is None or end is None or not x.is_one or any(len(v.outputs) > 1 for v in views):
         return m.no("it is not made of bytes, or does not become bytes, with one constant scale")
     if (
@@ -517,7 +517,7 @@ def join_integers(b: Builder, m: Match) -> Value | None:
           return %y
         }
     """
-    end = _end(m.end)
+    end = end_of(m.end)
     parts = [meaning(v) for v in m.concat.inputs]
     if end is None or any(x is None or not x.is_one for x in parts):
         return m.no("it is not made of bytes, or does not become bytes, with one constant scale")

@@ -35,7 +35,8 @@ bool can_be_packed(const KernelRow& row, const Attrs& attrs, const std::vector<c
     case LayoutRule::kMakesLast:
       return true;
     case LayoutRule::kFollowLast:
-      return is_packed(0) && inputs[0]->shape.rank() == 4 && dtype_size(out.dtype) == 1;
+      return std::find(packed.begin(), packed.end(), true) != packed.end() && out.shape.rank() == 4 &&
+             dtype_size(out.dtype) == 1 && (attrs.i("axis", 1) == 1 || attrs.i("axis") == -3);
     case LayoutRule::kFollow:
       return is_packed(0) && inputs[0]->shape.rank() >= 2 && out.shape.rank() >= 2 &&
              !is_mostly_padding(out.shape, channel_block);
@@ -81,9 +82,10 @@ Layout operand_layout(LayoutRule rule, size_t i, const TensorType& type, bool pa
     case LayoutRule::kMakesLast:
       return Layout::kPlain;
     case LayoutRule::kLast:
-    case LayoutRule::kFollowLast:
       if (i == kResidual && type.dtype == DType::kF32 && type.shape.rank() == 4) return Layout::kLast;
-      return i == 0 || (i == kOtherTerm && dtype_size(type.dtype) == 1) ? Layout::kLast : Layout::kPlain;
+      return i == 0 ? Layout::kLast : Layout::kPlain;
+    case LayoutRule::kFollowLast:
+      return type.shape.rank() == 4 && dtype_size(type.dtype) == 1 ? Layout::kLast : Layout::kPlain;
     case LayoutRule::kElementwise:
       return type.count() == 1 ? Layout::kPlain : Layout::kPacked;
     default:

@@ -92,7 +92,9 @@ void Planner::place_parts() {
     int64_t axis = step.entry->attrs->i("axis"), outer = 1;
     if (axis < 0) axis += y.rank();
     for (int k = 0; k < axis; ++k) outer *= y[k];
-    const bool strided = step.out[0]->tensor.type.layout == Layout::kPacked && backend.channel_block() == kChannelsLast;
+    const Layout layout = step.out[0]->tensor.type.layout;
+    const bool strided =
+        layout == Layout::kLast || (layout == Layout::kPacked && backend.channel_block() == kChannelsLast);
     if (outer != 1 || (strided && axis > 0)) continue;
     int64_t shift = 0;
     for (Slot* in : step.in) {
