@@ -45,6 +45,15 @@ def contexts() -> dict[str, click.Context]:
     return walk(click.Context(app, info_name="mnnconvert"))
 
 
+def test_lists_of_commands_are_whole_on_terminals_of_80_columns() -> None:
+    groups = {name: c for name, c in contexts().items() if isinstance(c.command, click.Group)}
+    assert {"mnnconvert", "mnnconvert-llm"} <= groups.keys()
+    for name, context in groups.items():
+        narrow = click.Context(context.command, info_name=name, terminal_width=80, max_content_width=80)
+        listed = context.command.get_help(narrow).partition("Commands:")[2]
+        assert "..." not in listed, listed
+
+
 def test_every_command_has_a_page_with_all_its_flags() -> None:
     assert {page.stem for page in PAGES} == set(contexts())
     for name, context in contexts().items():

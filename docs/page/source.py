@@ -92,6 +92,6 @@ def support() -> str:
         ["types", "f64, f32, f16, bf16, float8, float4; integers of 2 to 64 bits, bool"],
         ["engine", "CPU, multi-threaded: AVX-512, AVX2 or SSE4, chosen at run time; NEON on Arm"],
         ["", "GPUs: CUDA, Vulkan and OpenCL, alone or together with the CPU"],
-        ["language models", "chat, server with OpenAI's paths, continuous batching, guessed tokens, perplexity"],
+        ["language models", "chat, server with OpenAI's paths, continuous batching, speculative decoding, perplexity"],
     ]
     return table(["what", "supported"], rows)

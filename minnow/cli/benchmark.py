@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 @options("run.BenchmarkCommand")
 @FORMAT
 def command(model: str, options: BenchmarkCommand, format_: str) -> int:
-    """Measure a .mnn file: median and tail latency, load time, peak memory, and the time of each op."""
+    """Measure the speed, load time and memory of a .mnn file.
+
+    Shows the median and tail latency, the peak memory, and the time of each op.
+    """
     from pathlib import Path
 
     from minnow.converter.formats import check_readable

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @QUIET
 @FORMAT
 def command(sources: tuple[str, ...], options: ReadOptions, quiet: bool, format_: str) -> int:
-    """Check whether models can be converted, without converting them.
+    """Check whether models can be converted, without doing it.
 
     Lists everything that is unsupported, with the nodes and what to try; exit code 3 if there is anything. With several
     models, all of them are checked, the exit code is that of the first one with a problem, and JSON is a list with a

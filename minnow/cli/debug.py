@@ -23,7 +23,9 @@ def command() -> None:
 @options("convert.BisectOptions")
 @FORMAT
 def bisect(source: str, options: BisectOptions, format_: str) -> int:
-    """Find the first optimizer rewrite that changes the outputs, and write a small model that reproduces it.
+    """Find the first optimizer rewrite that changes the outputs.
+
+    Writes a small model that reproduces it.
 
     Exit code 0: no rewrite changes them. 4: the rewrite that does is printed.
     """

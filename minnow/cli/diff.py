@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 @QUIET
 @FORMAT
 def command(base: str, head: str, options: DiffCommand, quiet: bool, format_: str) -> int:
-    """Compare two JSON reports of `mnnconvert ci`: BASE, for example of the main branch, and HEAD.
+    """Compare two JSON reports of `mnnconvert ci`, BASE and HEAD.
+
+    BASE is, for example, the report of the main branch, and HEAD that of a pull request.
 
     Shows models that come and go, whose result has changed, and each metric with its change. A model or a metric that
     BASE does not have passes with a note. A latency counts as increased only if the confidence intervals of its ratios

@@ -27,7 +27,7 @@ _EVERY = 10.0
 @QUIET
 @FORMAT
 def command(plan: str | None, options: FleetCommand, quiet: bool, format_: str) -> int:
-    """Convert many models, here or on a cluster, and keep the results in a store.
+    """Convert many models, here or on a cluster, into a store.
 
     PLAN is a configuration as for `mnnconvert ci`; by default minnow.toml in the current folder or above it. What the
     store has is not converted again, so a run that was interrupted goes on when the command is repeated. Failures that

@@ -32,7 +32,7 @@ def command(
     model: str, other: str | None, options: InspectCommand, graph: bool, layout: bool, dot: str | None,
     svg: str | None, format_: str,
 ) -> None:  # fmt: skip
-    """Show the contents of a model: a .mnn file, or any supported format.
+    """Show the contents of a model of any supported format.
 
     With OTHER, show the differences between the two models.
     """

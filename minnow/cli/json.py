@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @QUIET
 @FORMAT
 def command(source: str, options: JsonCommand, quiet: bool, format_: str) -> None:
-    """Write a .mnn file as JSON, or the .mnn file that a JSON text describes.
+    """Convert a .mnn file to JSON, or such JSON to a .mnn file.
 
     Nothing is lost or optimized: the fields of the file by their names, numbers with as many digits as they need. MNN's
     converter reads this form (-f JSON), and what it writes (--JsonFile) is read.

@@ -27,7 +27,7 @@ def _frameworks(ctx: click.Context, param: click.Parameter, start: str) -> list[
 @click.option("--passes", is_flag=True, help="List the optimizer's passes instead.")
 @FORMAT
 def command(framework: str | None, passes: bool, format_: str) -> None:
-    """List supported ops, operators of a source format, or optimizer passes."""
+    """List ops, operators of a source format, or optimizer passes."""
     if passes:
         rows = pass_rows()
         header = ["pass", "level", "target", "what it does"]

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 @QUIET
 @FORMAT
 def command(model: str, options: QuantizeOptions, quiet: bool, format_: str) -> None:
-    """Make the weights of a model smaller, and measure what that costs.
+    """Make a model smaller, and measure what that costs.
 
     MODEL has any format, .mnn too. The weights of convolutions, matrix products, tables and recurrent layers become
-    integers of few bits or 16-bit floats; everything is computed as before. The report says for each layer what became
-    of it, and how near the outputs are to those of the float model.
+    integers of 2 to 8 bits, or 16-bit floats. With --calibration layers also compute with integers. The report shows
+    the result for each layer, and how near the outputs are to those of the float model.
     """
     from pathlib import Path
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 @QUIET
 @FORMAT
 def command(model: str, source: str | None, options: ReportCommand, quiet: bool, format_: str) -> int:
-    """Write a report of a model as one HTML page: sizes, verification, graph, times, memory.
+    """Write a report of a model as one HTML page.
+
+    It shows sizes, the verification, the graph, times and memory.
 
     MODEL is a .mnn file; with SOURCE, the model that it was made of, the report compares both. Or MODEL is a source,
     which is then converted for the report. Exit code 4 if the verification fails; the report is written nevertheless.

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 @options("verify.VerifyCommand")
 @FORMAT
 def command(source: str, model: str | None, options: VerifyCommand, format_: str) -> int:
-    """Compare a .mnn file with its source model, or with the folder of --testdir.
+    """Compare a .mnn file with its source model, or with test data.
 
     The verdict is PASS, FAIL (exit code 4), or INCONCLUSIVE: no output differs, but the random inputs did not test some
     of them (they were constant, for example). Then verify with real inputs: --data. With --testdir, the .mnn file may
-    be given alone.
+    be given alone: it is compared with the outputs in that folder.
     """
     from pathlib import Path
 

@@ -13,4 +13,7 @@ class _Commands(ModuleGroup):
 
 @click.group(cls=_Commands)
 def command() -> None:
-    """Make pictures: of a folder that `mnnconvert` has made of a diffusion pipeline."""
+    """Make pictures with a converted diffusion pipeline.
+
+    That is a folder which `mnnconvert` has made of a pipeline of diffusers.
+    """

@@ -13,4 +13,7 @@ class _Commands(ModuleGroup):
 
 @click.group(cls=_Commands)
 def command() -> None:
-    """Use a language model: a folder that `mnnconvert` has made of a checkpoint."""
+    """Run, serve and measure a converted language model.
+
+    That is a folder which `mnnconvert` has made of a checkpoint.
+    """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @options("generate.BenchLanguageCommand")
 @FORMAT
 def command(folder: str, options: BenchLanguageCommand, format_: str) -> None:
-    """Measure how fast a language model reads prompts and writes answers.
+    """Measure how fast a language model reads and writes.
 
     `pp512` is a prompt of 512 tokens, `tg128` an answer of 128 tokens; `x8` of 8 answers at a time, whose tokens are
     added up.

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 @options("generate.PerplexityCommand")
 @FORMAT
 def command(folder: str, file: str, options: PerplexityCommand, format_: str) -> None:
-    """Measure how well a language model predicts a text: exp of the mean of -log p of its tokens.
+    """Measure how well a language model predicts a text.
+
+    The perplexity is exp of the mean of -log p of the tokens.
 
     The text is cut into windows; a window begins with the token that begins texts, if the model has one. Each token is
     predicted once, by the first window that has it, from the tokens before it in that window; the first token of the
