@@ -425,9 +425,14 @@ def started(folder: Path, *args: str) -> subprocess.Popen[str]:
     (folder / "tmp").mkdir()
     line = [sys.executable, "-c", "from minnow.cli import main; main()", "ci", *args]
     environment = {**os.environ, "TMPDIR": str(folder / "tmp")}
-    return subprocess.Popen(
-        line, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+    # A shell may have started the tests in the background, where SIGINT is ignored, and so by all that they start.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            line, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def below(pid: int) -> list[int]:
