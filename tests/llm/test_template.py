@@ -8,6 +8,7 @@ import itertools
 import random
 import re
 import time
+import types
 from typing import Any
 
 import pytest
@@ -141,6 +142,15 @@ def test_templates_that_mean_harm(source: str, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(FormatError):
         ChatTemplate(source, **MARKS).render([{"role": "user", "content": "x"}])
     assert time.process_time() - start < 10
+
+
+def test_time_is_measured_at_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few slow calls are as long as many quick steps."""
+    now = itertools.count()
+    monkeypatch.setattr(sandbox, "time", types.SimpleNamespace(monotonic=lambda: float(next(now))))
+    render = ChatTemplate("{{ messages|sort(attribute='role')|length }}" * 9, **MARKS).render
+    with pytest.raises(FormatError, match="not finished"):
+        render([{"role": "user", "content": "x"}])
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,14 @@ class Sandbox:
         self._written += characters
         if self._rounds > ROUNDS or self._written > CHARACTERS:
             raise Refused("the template does not come to an end: too many rounds, or too long a text")
-        if not self._rounds & 63 and time.monotonic() > self._end:
-            raise Refused(f"the template has not finished after {SECONDS:g} s")
+        if not self._rounds & 63:
+            self._look_at_the_clock()
         return ""
+
+    def _look_at_the_clock(self) -> None:
+        """At every call of what may take long by itself, such as sorting; of other steps, at some."""
+        if time.monotonic() > self._end:
+            raise Refused(f"the template has not finished after {SECONDS:g} s")
 
     def joined(self, *values: Any) -> str:
         """The operator ~."""
@@ -112,6 +117,7 @@ class Sandbox:
     def call(self, context: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls a function or a method of a template."""
         self.spend()
+        self._look_at_the_clock()
         owner = getattr(obj, "__self__", None)
         if isinstance(owner, str):
             self._check_growth(obj.__name__, owner, args, kwargs)
@@ -184,6 +190,7 @@ class Sandbox:
 
         def limited(*args: Any, **kwargs: Any) -> Any:
             self.spend()
+            self._look_at_the_clock()
             given = args[first:]
             self.measured([value for value in given if isinstance(value, (list, tuple, Mapping))])
             if given and (isinstance(given[0], str) or name == "join"):
