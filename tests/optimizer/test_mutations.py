@@ -40,7 +40,7 @@ _NOT_EDITED = {
 def test_nearly_its_example(name: str) -> None:
     """Every kind of edit that there is must be tried: a new rule whose example takes none of a kind is to be listed."""
     for kind in KINDS:
-        possible, valid, wrong = judged(name, kind, step=one_in(4))
+        possible, valid, wrong = judged(name, kind, step=one_in(8))
         assert not wrong, f"{kind}: " + "\n".join(wrong[:3])
         if kind == "optional" or everyday:
             continue  # of what type such an operand is, only its op knows; and a sample may have no edit that fits

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from models.weight_layers import CASES
 from oracles import mnn_oracle
+from sampling import one_in
 
 import minnow
 from minnow.optimizer.quantize.compress import Compressor, Recipe
@@ -161,8 +162,9 @@ def test_fitted_weights_are_the_best_for_what_stays(prune: Prune) -> None:
     x = np.maximum(rng.standard_normal((20 * inputs, inputs)).cumsum(1), 0)
     fitted = by_output(layer, pruned(layer, prune, 0.6, x.T @ x / len(x))).astype(np.float64)
     plain = by_output(layer, pruned(layer, prune, 0.6)).astype(np.float64)
+    assert np.linalg.norm(x @ (fitted - want).T) < 0.8 * np.linalg.norm(x @ (plain - want).T)
+    fitted, want = fitted[:: one_in(6)], want[:: one_in(6)]  # numpy takes its time for each output
     lost = np.linalg.norm(x @ (fitted - want).T)
-    assert lost < 0.8 * np.linalg.norm(x @ (plain - want).T)
     best = np.zeros_like(want)
     for row in range(len(want)):
         kept = np.flatnonzero(fitted[row])
