@@ -31,4 +31,14 @@ class QuantizedMatrix {
   void floats(int64_t first, int64_t count, float* to) const;
 };
 
+// Fewer weights than these are floats at once.
+constexpr int64_t kLeastQuantized = 16384;
+
+// Whether a convolution with images of so many numbers, input and output together, computes with weights as they are.
+// Where images take the most memory, floats are as good.
+inline bool keeps_quantized(const QuantizedMatrix& w, int64_t image_numbers) {
+  const int64_t count = w.rows * w.columns;
+  return count >= kLeastQuantized && count > image_numbers;
+}
+
 }  // namespace minnow

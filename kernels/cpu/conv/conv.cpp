@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/conv/bf16_last.h"
 #include "kernels/cpu/conv/half_operands.h"
-#include "kernels/cpu/gemm/quantized.h"
+#include "kernels/cpu/conv/quantized_windows.h"
 #include "kernels/cpu/norm/scale.h"
 #include "kernels/core/interrupt.h"
 #include "kernels/core/macs.h"
@@ -151,13 +151,10 @@ std::string packing_of(const ConvScheme& scheme, int64_t group) {
   return scheme.packing() + ("," + std::to_string(group));
 }
 
-// Fewer weights than these are floats at once.
-constexpr int64_t kLeastQuantized = 16384;
-
-// Whether quantized weights stay as they are for a scheme that packs as "direct" does: then the places of a block are
+// Whether quantized weights can stay as they are in the order of the scheme "direct": then the places of a block are
 // those of a block still.
-bool keeps_quantized(const QuantizedMatrix& w, const ConvShape& s) {
-  return s.group == 1 && w.rows == s.oc && w.rows * w.columns >= kLeastQuantized && w.columns <= INT32_MAX &&
+bool can_keep_quantized(const QuantizedMatrix& w, const ConvShape& s) {
+  return s.group == 1 && w.rows == s.oc && w.columns <= INT32_MAX && !s.plain_input &&
          (w.blocks() == 1 || w.block % (s.kh * s.kw * pack_width()) == 0);
 }
 
@@ -197,24 +194,22 @@ class ConvPacked final : public Kernel {
     const QuantizedMatrix* quantized = node.quantized_input(1);
     const float* numbers = w == nullptr || quantized != nullptr ? nullptr : w->as<float>();
     scheme_ = choose_scheme(s, w != nullptr, gated_, numbers, &considered_);
+    in_channels_ = s.ic;
+    use_ = quantized == nullptr ? Use::kFloats : use_of(*quantized, s, node.in[0]->count() + node.out[0]->count());
+    if (uses(Use::kUnpacked) && !packs_directly()) scheme_ = make_conv_direct(s);
     MINNOW_RETURN_IF_ERROR(tables_.keep(scheme_->table_bytes()));
     seconds_ = estimate_seconds(work_of(s));
-    in_channels_ = s.ic;
-    use_ = Use::kFloats;
-    if (quantized != nullptr && !gated_ && keeps_quantized(*quantized, s)) {
-      if (is_one_pixel(s)) use_ = Use::kRows;
-      if (uses(Use::kFloats) && std::strcmp(scheme_->packing(), "direct") == 0) use_ = Use::kUnpacked;
-    }
     int64_t unpacked_bytes = w == nullptr || gated_ ? round_up(scheme_->packed_floats() * 4, 64) : 0;
     if (!uses(Use::kFloats)) {
-      rows_ = QuantizedGemm(s.n, QuantizedForm(*quantized), s.activation, s.threads, node.precision);
+      const bool has_residual = node.in.size() > 3 && node.in[3] != nullptr;
+      rows_ = QuantizedWindows(s, QuantizedForm(*quantized), is_one_pixel(s), has_residual);
       const QuantizedForm& form = rows_.form();
       const std::vector<int32_t> order = direct_order(s);
       const std::string taps = order.empty() ? "" : "," + std::to_string(s.kh * s.kw);
       weights_.make(node, {1}, form.packing() + taps, form.bytes(),
                     [&](void* to) { form.pack(*quantized, order.empty() ? nullptr : order.data(), to, node.pool); });
       if (uses(Use::kUnpacked)) unpacked_bytes = round_up(scheme_->packed_floats() * 4, 64);
-      if (uses(Use::kRows)) seconds_ = 0;
+      if (uses(Use::kRows) && is_one_pixel(s)) seconds_ = 0;
     } else if (quantized != nullptr) {
       weights_.make(node, {1}, packing_of(*scheme_, s.group), 4 * scheme_->packed_floats(), [&](void* to) {
         FloatBuffer floats;
@@ -273,7 +268,7 @@ class ConvPacked final : public Kernel {
       call.bias = padded;
     }
     if (context.in.size() > 3 && context.in[3] != nullptr) call.residual = context.in[3]->as<float>();
-    if (uses(Use::kRows)) return run_rows(call);
+    if (uses(Use::kRows)) return rows_.run(call);
     scheme_->run(call);
   }
 
@@ -287,14 +282,18 @@ class ConvPacked final : public Kernel {
   }
 
  private:
-  // What quantized weights are at run time: floats since they were packed, or in the workspace for each run, or never.
+  // What quantized weights are at run time: floats since they were packed, or in the workspace for each run, or never,
+  // where windows are rows of a matrix.
   enum class Use : uint8_t { kFloats, kUnpacked, kRows };
-  bool uses(Use use) const { return use == (kHasPackedWeights ? use_ : Use::kFloats); }
-
-  void run_rows(const ConvCall& call) const {
-    const int64_t in = round_up(in_channels_, pack_width()), out = round_up(out_channels_, pack_width());
-    rows_.run({call.x, in, false, call.w, call.bias, call.y, out, call.workspace, call.pool, call.residual});
+  Use use_of(const QuantizedMatrix& w, const ConvShape& s, int64_t image_numbers) const {
+    // A gate is there where images have more numbers than the layer has weights.
+    if (gated_ || !can_keep_quantized(w, s)) return Use::kFloats;
+    if (keeps_quantized(w, is_one_pixel(s) ? 0 : image_numbers)) return Use::kRows;
+    if (w.rows * w.columns < kLeastQuantized) return Use::kFloats;
+    return packs_directly() || scheme_->packed_floats() > image_numbers ? Use::kUnpacked : Use::kFloats;
   }
+  bool packs_directly() const { return std::strcmp(scheme_->packing(), "direct") == 0; }
+  bool uses(Use use) const { return use == (kHasPackedWeights ? use_ : Use::kFloats); }
 
   // Schemes among which there is no choice do not tell; mostly those are depthwise, and wait for loads.
   Work work_of(const ConvShape& s) const {
@@ -320,7 +319,7 @@ class ConvPacked final : public Kernel {
 
   std::unique_ptr<ConvScheme> scheme_;
   std::string considered_;
-  QuantizedGemm rows_;
+  QuantizedWindows rows_;
   Packed weights_, bias_;
   KeptMemory tables_;
   Use use_ = Use::kFloats;

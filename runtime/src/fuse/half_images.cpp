@@ -18,6 +18,8 @@ bool takes_half(const PlanGraph& graph, int id) {
   const PlanNode& node = graph.node(id);
   if (node.in.size() < 2 || node.in.size() > kResidual + 1 || !graph.is_constant(node.in[1])) return false;
   const TensorType &x = graph.type(node.in[0]), &w = graph.type(node.in[1]);
+  const QuantizedMatrix* quantized = graph.value(node.in[1]).constant->quantized();
+  if (quantized != nullptr && keeps_quantized(*quantized, x.count() + graph.type(node.out[0]).count())) return false;
   return x.dtype == DType::kF32 && w.dtype == DType::kF32 && x.shape.rank() == 4 && w.shape.rank() == 4 &&
          w.shape[1] == x.shape[1] && std::min(x.shape[1], w.shape[0]) >= kFewestChannels && x.shape.count(2, 4) > 1 &&
          graph.shape(node.out[0]).count(2, 4) > 1;

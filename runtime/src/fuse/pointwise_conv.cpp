@@ -47,6 +47,8 @@ void pair_convolutions(PlanGraph& graph) {
     const Shape &x = graph.shape(first.in[0]), &wide = graph.shape(first.out[0]), &taps = graph.shape(pair.in[1]);
     const bool depthwise = pair.in[0] == first.out[0] && taps[0] == wide[1] && taps[1] == 1 && wide[1] > 1 &&
                            pair.attrs->i("group", 1) == wide[1];
+    const QuantizedMatrix* quantized = graph.value(first.in[1]).constant->quantized();
+    if (quantized != nullptr && keeps_quantized(*quantized, x.count() + wide.count())) continue;
     if (!is_pointwise(graph, first) || !depthwise || wide[3] == 1 || 2 * x[1] > wide[1]) continue;
     // Smaller numbers gain more than pairs do, which are computed in f32.
     const bool few = wide[2] * wide[3] <= kFewPixels && graph.precision() == Precision::kHigh;

@@ -144,19 +144,79 @@ def test_neither_threads_nor_other_rows_change_a_result(precision, k, bits, bloc
         np.testing.assert_array_equal(two.run({"x": x[rows]})["y"], want[rows])
 
 
+def convolved(x: np.ndarray, w: np.ndarray, stride: int, pad: int) -> np.ndarray:
+    x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], axis=(2, 3))[:, :, ::stride, ::stride]
+    return np.asarray(np.einsum("nchwij,ocij->nohw", windows, w.astype(np.float64), optimize=True))
+
+
 @pytest.mark.parametrize(
     ("bits", "blocks", "form"), [(4, 1, "least"), (4, 4, "symmetric"), (3, 2, "zero"), (8, 4, "symmetric")]
 )
-@pytest.mark.parametrize(("kernel", "stride"), [((1, 1), 1), ((3, 3), 2), ((5, 1), 1), ((2, 3), 1)])
-def test_images(bits, blocks, form, kernel, stride):
+@pytest.mark.parametrize(
+    ("kernel", "stride", "pad"), [((1, 1), 1, 0), ((3, 3), 1, 1), ((3, 3), 2, 1), ((5, 1), 1, 2), ((2, 3), 1, 0)]
+)
+@pytest.mark.parametrize("size", [(2, 7, 6), (1, 19, 17)])
+def test_images(bits, blocks, form, kernel, stride, pad, size):
+    """Of few pixels, windows are rows of a matrix; of more the schemes for floats take what the weights stand for."""
     c, n = 128, 150
     table, w = quantized((n, c, *kernel), bits, blocks, form, False)
     bias = normal(RNG, n)
-    x = normal(RNG, 2, c, 7, 6)
-    y = run(layer(table, w.shape, x.shape, bias, strideX=stride, strideY=stride), x, "unpacked_direct")
-    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), kernel, axis=(2, 3))
-    want = np.einsum("nchwij,ocij->nohw", windows[:, :, ::stride, ::stride], w) + bias.reshape(1, -1, 1, 1)
-    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-4 * np.max(np.abs(want)))
+    x = normal(RNG, size[0], c, *size[1:])
+    pads = {"padX": pad, "padY": pad, "padMode": "CAFFE"}
+    model = layer(table, w.shape, x.shape, bias, strideX=stride, strideY=stride, **pads)
+    want = convolved(x, w, stride, pad) + bias.reshape(1, -1, 1, 1)
+    scale = convolved(np.abs(x), np.abs(w), stride, pad) + np.abs(bias).reshape(1, -1, 1, 1)
+    few = w.size > x.size + want.size
+    for precision, most in ERRORS.items():
+        y = run(model, x, "quantized" if few else "", precision)
+        assert np.max(np.abs(y - want) / scale) < most
+    if kernel == (1, 1) and not few:
+        run(model, x, "unpacked_direct")
+
+
+def test_channels_that_fill_no_vector_and_bands_of_pixels():
+    """The last channels are less than a vector, and the last pixels less than those that are computed together."""
+    table, w = quantized((37, 203, 3, 3), 5, 1, "zero", False)
+    x, bias = normal(RNG, 2, 203, 9, 11), np.zeros(37, np.float32)
+    model = layer(table, w.shape, x.shape, bias, padX=1, padY=1, padMode="CAFFE", relu6=True)
+    want = np.clip(convolved(x, w, 1, 1), 0, 6)
+    scale = convolved(np.abs(x), np.abs(w), 1, 1)
+    y = run(model, x, "quantized")
+    assert np.max(np.abs(y - want) / scale) < ERRORS["high"]
+    two = minnow.load(model, threads=2).run({"x": x})["y"]
+    np.testing.assert_array_equal(two, y)
+
+
+@pytest.mark.parametrize("precision", ERRORS)
+def test_weights_of_convolutions_stay_packed(precision):
+    """A 3x3 convolution, of which floats take 8 times the bytes, and Winograd's form up to 32 times."""
+    table, w = quantized((256, 256, 3, 3), 4, 8, "least", True)
+    model = layer(table, w.shape, (1, 256, 8, 8), np.zeros(256, np.float32), padX=1, padY=1, padMode="CAFFE")
+    session = minnow.load(model, precision=precision, threads=1)
+    session.run({"x": normal(RNG, 1, 256, 8, 8)})
+    assert session.stats["packed_bytes"] < 1.02 * len(model)
+
+
+def test_a_residual_belongs_to_the_layer():
+    c, n = 320, 80
+    table, w = quantized((n, c, 3, 3), 4, 1, "least", False)
+    net = Net()
+    net.input("x", (1, c, 7, 7))
+    net.input("r", (1, n, 7, 7))
+    sizes = {"kernelY": 3, "kernelX": 3, "padX": 1, "padY": 1, "padMode": "CAFFE", "outputCount": n, "inputCount": c}
+    net.op("Convolution", ["x"], ["c"], "Convolution2D",
+           {"common": sizes, "bias": np.ones(n, np.float32), "quanParameter": table})  # fmt: skip
+    net.op("BinaryOp", ["c", "r"], ["s"], "BinaryOp", {"opType": "ADD"})
+    net.op("ReLU", ["s"], ["y"], "Relu", {})
+    inputs = {"x": normal(RNG, 1, c, 7, 7), "r": normal(RNG, 1, n, 7, 7)}
+    session = minnow.load(net.bytes("y"), threads=1)
+    got = session.run(inputs)["y"]
+    rows = {row["op"]: row["scheme"] for row in session.profile(inputs, runs=1)}
+    assert "Add" not in rows
+    assert "quantized" in rows["Conv"]
+    want = np.maximum(convolved(inputs["x"], w, 1, 1) + 1 + inputs["r"], 0)
+    np.testing.assert_allclose(got, want, rtol=0, atol=2e-6 * convolved(np.abs(inputs["x"]), np.abs(w), 1, 1).max())
 
 
 @pytest.mark.parametrize("m", [1, 4, 9])
