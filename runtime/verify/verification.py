@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -84,6 +83,9 @@ class Verification:
     cases: list[Case] = field(default_factory=list)
     note: str = ""
 
+    def add_note(self, text: str) -> None:
+        self.note = "; ".join(filter(None, [self.note, text]))
+
     @property
     def verdict(self) -> Verdict:
         """ "fail": an output is wrong, or nothing ran; "inconclusive": none is wrong, but some were not tested."""
@@ -145,76 +147,165 @@ def verify(source: str | os.PathLike[str], target: str | os.PathLike[str], optio
 def compare_files(source: Path, target: Path, options: VerifyOptions, details: bool = False) -> Verification:
     """As `verify`; with `details` the comparisons have the distribution of the errors."""
     from minnow.converter import read
-    from minnow.runtime.session import load
 
-    framework, data, tolerance, precision = options.framework, options.data, options.tolerance, options.precision
-    seeds = range(options.seed, options.seed + options.runs) if options.seeds is None else options.seeds
-    given = Inputs.of(options.inputs)
+    given = Inputs.of(options.inputs)  # reading names those given by position
     reading = {**options.for_reader(), "inputs": given}
     batch = reading.pop("batch")
-    model = read(source, framework, batch=batch, **reading)
+    model = read(source, options.framework, batch=batch, **reading)
     reading.pop("op_plugins")
     check_burden(model, {}, str(source))
-    reference, note = open_source(source, model, framework, **reading)
+    reference, note = open_source(source, model, options.framework, **reading)
     if model.states:
         reference = TwoRuns(reference)
     _log.info("compare with %s%s", reference.name, f": {note}" if note else "")
     out = Verification(str(source), str(target), reference.name, note=note)
-    arrays = {n: typed(given.arrays, n, model) for n, _ in model.user_inputs if n in given.arrays}
-    asked = samples(() if data is None else data, model, given.arrays)
-    if not asked and arrays.keys() == dict(model.user_inputs).keys():
-        asked = [Sample(complete(arrays, model))]
-    if asked:
-        runs = [_data_run(reference, sample) for sample in asked]
-    else:
-        runs = _random_runs(out, model, reference, seeds, arrays)
-    judged = Judged(model)
-    extra: list[_Run] = []
-    if runs and (not asked or asked[0].picture):
-        extra = _livelier_runs(judged, reference, runs, arrays, asked[0].picture if asked else "")
+    wanted = _wanted(out, model, reference, options, given.arrays)
     # One after the other, so that the weights are never in memory twice.
     reference.close()
-    loaded = load(target, **vars(options.only(RunOptions)))
-    session = TwoRuns(loaded) if model.states else loaded
-    drawn, rounded = random_outputs(model), rounded_outputs(model)
-    strict = tolerance is not None
-    coarse = {} if strict or precision == "low" else coarse_outputs(model)
-    weights = None if strict else stored_weights(target)
-    if weights is not None and weights.tolerance:
-        tolerance = weights.tolerance
-        coarse = {name: max(own, tolerance) for name, own in coarse.items()}
-        out.note = "; ".join(filter(None, [out.note, weights.note]))
-    run = partial(_run, session, tolerance=tolerance, strict=strict, drawn=drawn, precision=precision, details=details)
-    wants: list[Mapping[str, Array]] = []
-    for k, (candidate, want) in enumerate((*runs, *extra)):
-        case = run(candidate.inputs, want, steps=coarse, quanta=rounded)
-        if not case.passed and not strict and (steps := _steps(reference, candidate.inputs, case, rounded)):
-            case = run(candidate.inputs, want, steps={**coarse, **steps})
-            out.note = "the source rounds to few bits: the tolerance is its own variation for nearly equal inputs"
-        if not case.passed and k >= len(runs) and _amplifies(reference, candidate.inputs, case):
-            continue
-        if not case.passed and not strict and not asked and (noise := _noise(reference, candidate.inputs, case)):
-            scaled = {**candidate.scaled(PIXELS).inputs, **arrays}
-            want = reference.run(scaled)
-            case = run(scaled, want, steps=coarse)
-            out.note = f"{noise}: compared on inputs in [0, {PIXELS:g}) instead"
-        _log.debug("run %d, %s: %s", k, case.shapes, case.error or "; ".join(map(str, case.outputs)))
-        out.cases.append(case)
-        wants.append(flattened(want))
-    if weights is not None and not weights.tolerance and not all(c.passed for c in out.cases):
-        out.note = "; ".join(filter(None, [out.note, weights.note]))
-    mark([c.outputs for c in out.cases], judged.unexcited(wants), judged.faint(wants))
+    _compare(out, wanted, reference, _Target(target, model, options, details))
     if options.testdir:
         from minnow.runtime.verify.folder import check
 
         found = check(Path(options.testdir), target, options.testdir_tolerance, options.only(RunOptions))
         out.cases += found.cases
-        out.note = "; ".join(filter(None, [out.note, found.note]))
+        out.add_note(found.note)
     return out
 
 
 _Run = tuple[Candidate, dict[str, Array]]
 """Inputs, and the outputs of the source for them."""
+
+
+@dataclass
+class _Wanted:
+    """What the file is compared with.
+
+    Attributes:
+        runs: inputs, and the outputs of the source for them.
+        extra: a few more, which test outputs that none of `runs` tests.
+        is_random: the inputs were not given.
+        arrays: the inputs whose values were given nevertheless.
+        outputs: tells which of them runs have tested.
+    """
+
+    runs: list[_Run]
+    extra: list[_Run]
+    is_random: bool
+    arrays: Mapping[str, Any]
+    outputs: Judged
+
+
+def _wanted(
+    out: Verification, model: Model, reference: Source, options: VerifyOptions, given: Mapping[str, Any]
+) -> _Wanted:
+    """Runs the source on the data, or on random inputs."""
+    arrays = {n: typed(given, n, model) for n, _ in model.user_inputs if n in given}
+    data = samples(() if options.data is None else options.data, model, given)
+    if not data and arrays.keys() == dict(model.user_inputs).keys():
+        data = [Sample(complete(arrays, model))]
+    if data:
+        runs = [_data_run(reference, sample) for sample in data]
+    else:
+        seeds = range(options.seed, options.seed + options.runs) if options.seeds is None else options.seeds
+        runs = _random_runs(out, model, reference, seeds, arrays)
+    judged = Judged(model)
+    extra: list[_Run] = []
+    if runs and (not data or data[0].picture):
+        extra = _livelier_runs(judged, reference, runs, arrays, data[0].picture if data else "")
+    return _Wanted(runs, extra, not data, arrays, judged)
+
+
+class _Target:
+    """The converted file, and how its outputs are compared.
+
+    Attributes:
+        is_strict: the tolerance was given: nothing else makes an error pass.
+        rounded: the outputs behind a rounding step.
+        weights: what the file says of its weights.
+    """
+
+    def __init__(self, path: Path, model: Model, options: VerifyOptions, details: bool) -> None:
+        from minnow.runtime.session import load
+
+        loaded = load(path, **vars(options.only(RunOptions)))
+        self._session: Any = TwoRuns(loaded) if model.states else loaded
+        self._drawn, self.rounded = random_outputs(model), rounded_outputs(model)
+        self._tolerance, self._precision, self._details = options.tolerance, options.precision, details
+        self.is_strict = options.tolerance is not None
+        self._coarse = {} if self.is_strict or options.precision == "low" else coarse_outputs(model)
+        self.weights = None if self.is_strict else stored_weights(path)
+        if self.weights is not None and (least := self.weights.tolerance):
+            self._tolerance = least
+            self._coarse = {name: max(own, least) for name, own in self._coarse.items()}
+
+    def run(self, inputs: dict[str, Array], want: Mapping[str, Any], steps: Mapping[str, float] | None = None) -> Case:
+        """Runs the file, and compares.
+
+        Args:
+            want: the outputs of the source.
+            steps: tolerances of single outputs.
+        """
+        case = Case({key: tuple(array.shape) for name, value in inputs.items() for key, array in flat(name, value)})
+        try:
+            results = self._session.run(inputs)
+        except StoppedError:
+            raise
+        except MinnowError as e:
+            case.error = str(e)
+            return case
+        got = flattened(results)
+        tolerances = {**self._coarse, **(steps or {})}
+        floor = 0.0 if self.is_strict else FLOOR
+        for name, array in flattened(want).items():
+            if name in self._drawn:
+                case.outputs.append(compare_random(name, got.get(name), np.asarray(array)))
+                continue
+            step = 0.0 if self.is_strict else _quanta(array, name in self.rounded)
+            tolerance = tolerances.get(name, self._tolerance)
+            found = compare(name, got.get(name), array, tolerance, self._precision, step, floor, self._details)
+            case.outputs.append(found)
+        return case
+
+
+def _compare(out: Verification, wanted: _Wanted, reference: Source, target: _Target) -> None:
+    """Runs the file on all inputs; adds the comparisons, and notes on what limits them."""
+    weights = target.weights
+    if weights is not None and weights.tolerance:
+        out.add_note(weights.note)
+    wants: list[Mapping[str, Array]] = []
+    for k, run in enumerate((*wanted.runs, *wanted.extra)):
+        found = _compared(out, wanted, reference, target, run, is_extra=k >= len(wanted.runs))
+        if found is None:
+            continue
+        case, want = found
+        _log.debug("run %d, %s: %s", k, case.shapes, case.error or "; ".join(map(str, case.outputs)))
+        out.cases.append(case)
+        wants.append(flattened(want))
+    if weights is not None and not weights.tolerance and not all(c.passed for c in out.cases):
+        out.add_note(weights.note)
+    mark([c.outputs for c in out.cases], wanted.outputs.unexcited(wants), wanted.outputs.faint(wants))
+
+
+def _compared(
+    out: Verification, wanted: _Wanted, reference: Source, target: _Target, run: _Run, is_extra: bool
+) -> tuple[Case, Mapping[str, Any]] | None:
+    """One comparison, and the outputs of the source in it; None where the source itself differs too much for it.
+
+    What the source also shows, for nearly the same inputs or without its optimizations, is not an error of the file.
+    """
+    (candidate, want), excuses = run, not target.is_strict
+    case = target.run(candidate.inputs, want)
+    if not case.passed and excuses and (steps := _steps(reference, candidate.inputs, case, target.rounded)):
+        case = target.run(candidate.inputs, want, steps)
+        out.note = "the source rounds to few bits: the tolerance is its own variation for nearly equal inputs"
+    if not case.passed and is_extra and _amplifies(reference, candidate.inputs, case):
+        return None
+    if not case.passed and excuses and wanted.is_random and (noise := _noise(reference, candidate.inputs, case)):
+        scaled = {**candidate.scaled(PIXELS).inputs, **wanted.arrays}
+        want = reference.run(scaled)
+        case = target.run(scaled, want)
+        out.note = f"{noise}: compared on inputs in [0, {PIXELS:g}) instead"
+    return case, want
 
 
 def _data_run(reference: Source, sample: Sample) -> _Run:
@@ -360,44 +451,3 @@ def flattened(values: Mapping[str, Any]) -> dict[str, Array]:
 def _quanta(array: Array, rounded: bool) -> float:
     """The absolute error that passes for integers that represent real numbers: one step, since rounding may differ."""
     return 1.0 if rounded and array.dtype.kind in "iu" and array.dtype.itemsize <= 2 else 0.0
-
-
-def _run(
-    session: Any,
-    inputs: dict[str, Array],
-    want: dict[str, Array],
-    tolerance: float | None,
-    drawn: frozenset[str],
-    precision: str,
-    steps: Mapping[str, float] | None = None,
-    quanta: frozenset[str] = frozenset(),
-    details: bool = False,
-    strict: bool = False,
-) -> Case:
-    """Runs the converted file and compares. With a `strict` tolerance nothing else makes an error pass."""
-    floor = 0.0 if strict else FLOOR
-    case = Case({key: tuple(array.shape) for name, value in inputs.items() for key, array in flat(name, value)})
-    try:
-        results = session.run(inputs)
-    except StoppedError:
-        raise
-    except MinnowError as e:
-        case.error = str(e)
-        return case
-    got, expected = flattened(results), flattened(want)
-    case.outputs = [
-        compare_random(n, got.get(n), np.asarray(a))
-        if n in drawn
-        else compare(
-            n,
-            got.get(n),
-            a,
-            (steps or {}).get(n, tolerance),
-            precision,
-            0.0 if strict else _quanta(a, n in quanta),
-            floor,
-            details,
-        )
-        for n, a in expected.items()
-    ]
-    return case
