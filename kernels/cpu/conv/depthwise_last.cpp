@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "kernels/core/interrupt.h"
 #include "kernels/core/packed.h"
@@ -27,7 +28,7 @@ constexpr int64_t kChannelsAtOnce = 64, kVectorsOfSums = 4;  // at a time; vecto
 // The place of a channel of 64 among the sums: four vectors, each with four channels of every 16.
 int64_t place_of(int64_t c) { return c % 16 / 4 * 16 + c / 16 * 4 + c % 4; }
 
-// 64 channels of some neighbors along a row.
+// 64 channels of some neighbors along a row; where pixels have fewer, those of several pixels are one.
 struct DepthwiseRow {
   const uint8_t* const* tap = nullptr;    // of each tap, for the first result
   int64_t taps = 0, step = 0, count = 0;  // bytes from one result's taps to the next one's
@@ -37,8 +38,8 @@ struct DepthwiseRow {
   uint8_t flip = 0;
   bool gives_signed = false;
   int32_t zero = 0;
-  uint64_t mask = 0;  // which results are stored
-  int64_t pixel = 0;  // bytes from one result to the next
+  uint64_t mask = 0, last = 0;  // which results are stored, and of the last one
+  int64_t pixel = 0;            // bytes from one result to the next
   uint8_t* to = nullptr;
 };
 
@@ -78,7 +79,7 @@ MINNOW_DEPTHWISE void convolve(const DepthwiseRow& r) {
     const __m512i one = _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zero);
     const __m512i other = _mm512_adds_epi16(_mm512_packs_epi32(whole[2], whole[3]), zero);
     const __m512i bytes = r.gives_signed ? _mm512_packs_epi16(one, other) : _mm512_packus_epi16(one, other);
-    _mm512_mask_storeu_epi8(r.to + i * r.pixel, r.mask, bytes);
+    _mm512_mask_storeu_epi8(r.to + i * r.pixel, i + 1 < r.count ? r.mask : r.last, bytes);
   }
 }
 
@@ -91,6 +92,7 @@ class DepthwiseLast final : public Kernel {
     images_ = x[0];
     channels_ = x[1];
     own_ = last_channels(channels_);
+    together_ = window_.stride[1] == 1 && kChannelsAtOnce % own_ == 0 ? kChannelsAtOnce / own_ : 1;
     blocks_ = ceil_div(channels_, kChannelsAtOnce);
     for (int i = 0; i < 2; ++i) {
       in_[i] = x[i + 2];
@@ -101,7 +103,7 @@ class DepthwiseLast final : public Kernel {
     threads_ = std::max(1, node.threads);
     const auto fill = [&](void* to) { pack(*node.constant[1], static_cast<uint8_t*>(to)); };
     if (node.constant[1] != nullptr)
-      weights_.make(node, {1}, "depthwise_last", weights_bytes(), fill);
+      weights_.make(node, {1}, "depthwise_last," + std::to_string(together_), weights_bytes(), fill);
     else
       weights_.clear();
     *workspace = 8 * blocks_ * kChannelsAtOnce + (weights_.empty() ? weights_bytes() : 0);
@@ -123,21 +125,21 @@ class DepthwiseLast final : public Kernel {
     const Requantization quantized = read_requantization(*attrs_, context, 4, false);
     const int32_t* sums = reinterpret_cast<const int32_t*>(weights + blocks_ * block_bytes());
     const uint32_t shifted = static_cast<uint32_t>(zero + shift_for(x.type.dtype, false));
-    for (int64_t c = 0; c < blocks_ * kChannelsAtOnce; ++c) {
-      const int64_t at = c / kChannelsAtOnce * kChannelsAtOnce + place_of(c % kChannelsAtOnce);
+    for (int64_t i = 0; i < blocks_ * kChannelsAtOnce; ++i) {
+      const int64_t at = i / kChannelsAtOnce * kChannelsAtOnce + place_of(i % kChannelsAtOnce), c = channel_at(i);
       const bool is_there = c < channels_;
       const uint32_t bias =
           quantized.bias == nullptr || !is_there ? 0u : static_cast<uint32_t>(quantized.bias[c * quantized.bias_step]);
-      start[at] = static_cast<int32_t>(bias - shifted * static_cast<uint32_t>(sums[c]));
+      start[at] = static_cast<int32_t>(bias - shifted * static_cast<uint32_t>(sums[i]));
       scale[at] = is_there ? quantized.scale[c * quantized.factor_step] : 0.0f;
     }
     DepthwiseRow row;
     row.taps = taps_;
-    row.step = window_.stride[1] * own_;
+    row.step = window_.stride[1] * own_ * together_;
     row.flip = flip_for(x.type.dtype, false);
     row.gives_signed = quantized.to == DType::kI8;
     row.zero = quantized.zero;
-    row.pixel = own_;
+    row.pixel = own_ * together_;
     const auto range = [&](int64_t begin, int64_t end, int) {
       alignas(64) uint8_t padding[kChannelsAtOnce];
       std::memset(padding, zero, sizeof(padding));
@@ -160,17 +162,20 @@ class DepthwiseLast final : public Kernel {
   int64_t weights_bytes() const {
     return blocks_ * (block_bytes() + 4 * kChannelsAtOnce);
   }  // and the sum for each result
+  int64_t channel_at(int64_t i) const { return together_ > 1 ? i % own_ : i; }
 
   void pack(const Tensor& w, uint8_t* to) const {
     int32_t* sums = reinterpret_cast<int32_t*>(to + blocks_ * block_bytes());
     std::memset(to, 0, static_cast<size_t>(weights_bytes()));
     LongLoop loop;
-    for (int64_t c = 0; c < channels_ && loop.goes_on(taps_); ++c) {
-      uint8_t* block = to + c / kChannelsAtOnce * block_bytes() + place_of(c % kChannelsAtOnce) * 4;
+    for (int64_t i = 0; i < blocks_ * kChannelsAtOnce && loop.goes_on(taps_); ++i) {
+      const int64_t c = channel_at(i);
+      if (c >= channels_) continue;
+      uint8_t* block = to + i / kChannelsAtOnce * block_bytes() + place_of(i % kChannelsAtOnce) * 4;
       for (int64_t k = 0; k < taps_; ++k) {
         const int8_t v = w.as<int8_t>()[c * taps_ + k];
         block[k / 4 * 4 * kChannelsAtOnce + k % 4] = static_cast<uint8_t>(v);
-        sums[c] += v;
+        sums[i] += v;
       }
     }
   }
@@ -180,7 +185,8 @@ class DepthwiseLast final : public Kernel {
               const int32_t* start, const float* scale, DepthwiseRow row, uint8_t* y) const {
     const int64_t n = line / out_[0], first_y = line % out_[0] * window_.stride[0] - window_.begin[0];
     const int64_t left = own_ - block * kChannelsAtOnce;
-    row.mask = left >= kChannelsAtOnce ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
+    const auto mask_of = [](int64_t n) { return n >= kChannelsAtOnce ? ~uint64_t{0} : (uint64_t{1} << n) - 1; };
+    row.mask = mask_of(together_ > 1 ? kChannelsAtOnce : left);
     row.weights = weights + block * block_bytes();
     row.start = start + block * kChannelsAtOnce;
     row.scale = scale + block * kChannelsAtOnce;
@@ -204,8 +210,10 @@ class DepthwiseLast final : public Kernel {
       }
       if (!all) row.count = 1;  // the padding does not step along
       row.to = to + at * own_;
-      taps_ == 9 ? convolve<9>(row) : convolve<0>(row);
       at += row.count;
+      row.last = mask_of(together_ > 1 ? ((row.count - 1) % together_ + 1) * own_ : left);
+      row.count = ceil_div(row.count, together_);
+      taps_ == 9 ? convolve<9>(row) : convolve<0>(row);
     }
   }
 
@@ -213,6 +221,7 @@ class DepthwiseLast final : public Kernel {
   Window window_;
   int64_t in_[2] = {0, 0}, out_[2] = {0, 0};
   int64_t images_ = 0, channels_ = 0, own_ = 0, blocks_ = 0, taps_ = 0, macs_ = 0;
+  int64_t together_ = 1;  // pixels whose channels are as many as there are at a time
   Packed weights_;
   int threads_ = 1;
 };

@@ -168,7 +168,8 @@ class TableSum {
   __m128i right_;
 };
 
-// 64 places in both tables; false where some sums are in doubt. The sums are in the order that packing them undoes.
+// 64 numbers of each table, from -128 on; false where some sums are in doubt. The sums are in the order that packing
+// them undoes.
 MINNOW_TABLES_INLINE bool add_lines(const ByteSum::Lines& line, __m512i a, __m512i b, __m512i (&sum)[4]) {
   const __m512i high = _mm512_set1_epi32(static_cast<int>(line.high)),
                 low = _mm512_set1_epi32(static_cast<int>(line.low));
@@ -179,9 +180,9 @@ MINNOW_TABLES_INLINE bool add_lines(const ByteSum::Lines& line, __m512i a, __m51
   __mmask16 doubts = 0;
 #pragma GCC unroll 4
   for (int k = 0; k < 4; ++k) {
-    const __m512i x = k % 2 == 0 ? _mm512_unpacklo_epi8(pairs[k / 2], none) : _mm512_unpackhi_epi8(pairs[k / 2], none);
-    const __m512i upper = _mm512_maskz_slli_epi32(kAll, _mm512_madd_epi16(x, high), 8);
-    const __m512i y = _mm512_add_epi32(_mm512_dpwssd_epi32(start, x, low), upper);
+    // A number is the upper byte of 16 bits: 256 times itself for one instruction, itself for the other.
+    const __m512i x = k % 2 == 0 ? _mm512_unpacklo_epi8(none, pairs[k / 2]) : _mm512_unpackhi_epi8(none, pairs[k / 2]);
+    const __m512i y = _mm512_dpbusd_epi32(_mm512_dpwssd_epi32(start, x, high), low, x);
     doubts = static_cast<__mmask16>(doubts | _mm512_testn_epi32_mask(y, doubt));
     sum[k] = _mm512_maskz_sra_epi32(kAll, y, fraction);
   }
@@ -192,9 +193,10 @@ MINNOW_TABLES void sum_lines(const ByteSum& s, const TableSum& tables, const uin
                              uint8_t* y) {
   const __m512i least = _mm512_set1_epi16(static_cast<short>(s.least));
   const __m512i most = _mm512_set1_epi16(static_cast<short>(s.most));
-  const __m512i low = _mm512_set1_epi16(0xff);
-  const __m512i flip[2] = {_mm512_set1_epi8(static_cast<char>(s.lowest[0])),
-                           _mm512_set1_epi8(static_cast<char>(s.lowest[1]))};
+  const __m512i flip[2] = {_mm512_set1_epi8(static_cast<char>(s.lowest[0] ^ 0x80)),
+                           _mm512_set1_epi8(static_cast<char>(s.lowest[1] ^ 0x80))};
+  // Numbers from 0 to 255, or up to 127, are those that packing is limited to.
+  const bool is_signed = s.least < 0, is_whole = s.most - s.least == 255;
   int64_t i = 0;
   for (; i + 64 <= n; i += 64) {
     __m512i sum[4];
@@ -206,11 +208,11 @@ MINNOW_TABLES void sum_lines(const ByteSum& s, const TableSum& tables, const uin
     __m512i pair[2];
 #pragma GCC unroll 2
     for (int k = 0; k < 2; ++k) {
-      const __m512i words = _mm512_packs_epi32(sum[2 * k], sum[2 * k + 1]);
-      // Within limits that fit into a byte: the lower halves of words are all that counts.
-      pair[k] = _mm512_and_si512(_mm512_min_epi16(_mm512_max_epi16(words, least), most), low);
+      pair[k] = _mm512_packs_epi32(sum[2 * k], sum[2 * k + 1]);
+      if (!is_whole) pair[k] = _mm512_min_epi16(_mm512_max_epi16(pair[k], least), most);
     }
-    _mm512_storeu_si512(y + i, _mm512_packus_epi16(pair[0], pair[1]));
+    _mm512_storeu_si512(y + i,
+                        is_signed ? _mm512_packs_epi16(pair[0], pair[1]) : _mm512_packus_epi16(pair[0], pair[1]));
   }
   if (i < n) tables.add(a + i, b + i, n - i, y + i);
 }
@@ -232,6 +234,7 @@ MINNOW_TABLES void sum_lines(const ByteSum& s, const TableSum& tables, const uin
   const double one = 1 << fraction;
   // Roundings: the first one of the tables' sum, and that of the start.
   double start = zero, doubt = std::ldexp(1.0, -right) + 2 / one;
+  int32_t middle = 0;  // for numbers from -128 on
   for (int i = 0; i < 2; ++i) {
     const double rounded = std::nearbyint(slope(i) * one);
     if (std::abs(rounded) >= 1 << 23) return;
@@ -245,12 +248,13 @@ MINNOW_TABLES void sum_lines(const ByteSum& s, const TableSum& tables, const uin
     doubt += off;
     const int32_t whole = static_cast<int32_t>(rounded), low = whole & 0xff;
     lines.high |= static_cast<uint32_t>((whole - low) / 256 & 0xffff) << 16 * i;
-    lines.low |= static_cast<uint32_t>(low) << 16 * i;
+    lines.low |= static_cast<uint32_t>(low) << (16 * i + 8);
+    middle += 128 * whole;
   }
   int bits = fraction - 1;
   while (bits >= kLeastBits && std::ldexp(1.0, -bits - 1) < doubt) --bits;
   if (bits < kLeastBits) return;
-  lines.start = static_cast<int32_t>(std::nearbyint((start + 0.5 + std::ldexp(1.0, -bits - 1)) * one));
+  lines.start = middle + static_cast<int32_t>(std::nearbyint((start + 0.5 + std::ldexp(1.0, -bits - 1)) * one));
   lines.doubt = ((1 << bits) - 1) << (fraction - bits);
   lines.fraction = fraction;
 }

@@ -25,8 +25,8 @@ struct ByteSum {
   // for the places a and b in the tables; where that is farther than some doubt from the middle between two integers,
   // rounding it gives what the tables do.
   struct Lines {
-    uint32_t high = 0, low = 0;  // of the slopes, which are 256 * high + low: two numbers of 16 bits each
-    int32_t start = 0;           // with what makes a floor of the rounding, and the doubt
+    uint32_t high = 0, low = 0;  // of the slopes, 256 * high + low: two numbers of 16 bits each, 256 * low among them
+    int32_t start = 0;           // at place 128 of both, with what makes a floor of the rounding, and the doubt
     int32_t doubt = 0;           // bits of the fraction; those of a number in doubt are all zero
     int fraction = 0;            // 0: the tables are not like that
   } lines;
