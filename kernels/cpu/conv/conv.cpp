@@ -196,7 +196,7 @@ class ConvPacked final : public Kernel {
     scheme_ = choose_scheme(s, w != nullptr, gated_, numbers, &considered_);
     in_channels_ = s.ic;
     use_ = quantized == nullptr ? Use::kFloats : use_of(*quantized, s, node.in[0]->count() + node.out[0]->count());
-    if (uses(Use::kUnpacked) && !packs_directly()) scheme_ = make_conv_direct(s);
+    if (uses(Use::kUnpacked)) scheme_ = make_conv_direct(s);
     MINNOW_RETURN_IF_ERROR(tables_.keep(scheme_->table_bytes()));
     seconds_ = estimate_seconds(work_of(s));
     int64_t unpacked_bytes = w == nullptr || gated_ ? round_up(scheme_->packed_floats() * 4, 64) : 0;
@@ -285,14 +285,14 @@ class ConvPacked final : public Kernel {
   // What quantized weights are at run time: floats since they were packed, or in the workspace for each run, or never,
   // where windows are rows of a matrix.
   enum class Use : uint8_t { kFloats, kUnpacked, kRows };
-  Use use_of(const QuantizedMatrix& w, const ConvShape& s, int64_t image_numbers) const {
+  [[gnu::cold]] Use use_of(const QuantizedMatrix& w, const ConvShape& s, int64_t image_numbers) const {
     // A gate is there where images have more numbers than the layer has weights.
     if (gated_ || !can_keep_quantized(w, s)) return Use::kFloats;
     if (keeps_quantized(w, is_one_pixel(s) ? 0 : image_numbers)) return Use::kRows;
     if (w.rows * w.columns < kLeastQuantized) return Use::kFloats;
-    return packs_directly() || scheme_->packed_floats() > image_numbers ? Use::kUnpacked : Use::kFloats;
+    const bool few = scheme_->packed_floats() <= image_numbers && std::strcmp(scheme_->packing(), "direct") != 0;
+    return few ? Use::kFloats : Use::kUnpacked;
   }
-  bool packs_directly() const { return std::strcmp(scheme_->packing(), "direct") == 0; }
   bool uses(Use use) const { return use == (kHasPackedWeights ? use_ : Use::kFloats); }
 
   // Schemes among which there is no choice do not tell; mostly those are depthwise, and wait for loads.

@@ -37,8 +37,8 @@ int64_t QuantizedWindows::workspace_bytes() const {
 void QuantizedWindows::gather(const float* x, int64_t pixel, float* row) const {
   const ConvShape& s = shape_;
   const int64_t pack = pack_width(), image = s.ih * s.iw * pack, blocks = ceil_div(s.ic, pack);
-  const int64_t column = pixel % s.ow, line = pixel / s.ow % s.oh;
-  x += pixel / (s.ow * s.oh) * blocks * image;
+  const int64_t column = pixel % s.ow, lines = pixel / s.ow, line = lines % s.oh;
+  x += lines / s.oh * blocks * image;
   for (int64_t block = 0; block < blocks; ++block, x += image) {
     const int64_t lanes = std::min(pack, s.ic - block * pack);
     for (int64_t ky = 0; ky < s.kh; ++ky) {
