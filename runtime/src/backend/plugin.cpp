@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -110,10 +111,14 @@ class Opened {
       std::string tried;
       void* library = nullptr;
       for (const std::string& folder : folders()) {
-        library = dlopen((folder + "/" + kPrefix + kind + kSuffix).c_str(), RTLD_NOW | RTLD_LOCAL);
+        const std::string path = folder + "/" + kPrefix + kind + kSuffix;
+        if (access(path.c_str(), F_OK) != 0) continue;
+        library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (library != nullptr) break;
         tried += std::string(tried.empty() ? "" : "; ") + dlerror();
       }
+      if (library == nullptr && tried.empty())
+        return fail(Code::kDevice, "there is no %s%s%s in this build", kPrefix, kind.c_str(), kSuffix);
       if (library == nullptr) return Status(Code::kDevice, "its library cannot be opened: " + tried);
       const auto get = reinterpret_cast<const BackendPlugin* (*)()>(dlsym(library, "minnow_backend_plugin"));
       if (get == nullptr) return fail(Code::kDevice, "%s%s%s is no backend of Minnow", kPrefix, kind.c_str(), kSuffix);
