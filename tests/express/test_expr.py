@@ -126,6 +126,7 @@ def lazy() -> Iterator[None]:
     expr.lazy_eval(False)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("call", "want"), PAIRS, ids=[p[0] for p in PAIRS])
 def test_results_of_graphs(call: str, want: str, lazy: None) -> None:
     values = {}

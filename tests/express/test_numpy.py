@@ -98,6 +98,7 @@ def test_results_are_those_of_numpy(case: str) -> None:
     assert_same(ours, theirs_of(case), 1e-6, case)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", calls(SAME))
 def test_graphs_give_the_same(case: str, lazy: None) -> None:
     def written(array: np.ndarray[Any, Any]) -> Var:

@@ -61,6 +61,7 @@ def loop(trips: Any, cond: Any = None, *values: Array, body: Graph, num_carried:
 TABLE: dict[str, Row] = {"If": if_, "Loop": loop}
 
 
-@pytest.mark.parametrize(("op", "row", "sample"), cases(TABLE))
-def test_reference(op, row, sample):
-    compare(op, row, sample)
+@pytest.mark.parametrize(("op", "row", "samples"), cases(TABLE))
+def test_reference(op, row, samples):
+    for sample in samples:
+        compare(op, row, sample)

@@ -32,9 +32,10 @@ def tf_idf(x: Array, pool: Array, starts: Array, places: Array, weights: Array |
     return OnnxNode("TfIdfVectorizer", (x.reshape(x.shape or 1),), given, by_onnxruntime=True)
 
 
-@pytest.mark.parametrize(("op", "row", "sample"), cases({"TfIdf": tf_idf}))
-def test_reference(op, row, sample):
-    compare(op, row, sample)
+@pytest.mark.parametrize(("op", "row", "samples"), cases({"TfIdf": tf_idf}))
+def test_reference(op, row, samples):
+    for sample in samples:
+        compare(op, row, sample)
 
 
 @pytest.mark.parametrize(

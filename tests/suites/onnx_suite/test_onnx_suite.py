@@ -87,7 +87,7 @@ def test_the_list_names_cases_and_reasons():
     check(KNOWN, CASES, _OUTCOMES)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", CASES)
 def test_case(case: str):
