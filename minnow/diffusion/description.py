@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from minnow.description import read_description
 from minnow.diffusion.scheduler.noise import Noise
 from minnow.schema.errors import FormatError
 
@@ -57,19 +58,8 @@ class Description:
     def read(cls, folder: str | Path) -> Description:
         """What the file in a folder says. Raises FormatError if it is missing, or invalid."""
         path = Path(folder) / DESCRIPTION
-        try:
-            if path.stat().st_size > _MOST_BYTES:
-                raise FormatError("the file is too large", where=str(path))
-            table = json.loads(path.read_bytes())
-        except OSError as e:
-            raise FormatError(
-                "cannot read the description of the diffusion pipeline",
-                where=str(path),
-                why=e.strerror or str(e),
-                hint="`mnnconvert FOLDER -o DIR` makes the folder of one of diffusers",
-            ) from None
-        except (ValueError, RecursionError) as e:
-            raise FormatError("the file is no JSON", where=str(path), why=str(e)[:200]) from None
+        hint = "`mnnconvert FOLDER -o DIR` makes the folder of one of diffusers"
+        table = read_description(path, _MOST_BYTES, "diffusion pipeline", hint)
         return cls.of(table, str(path))
 
     @classmethod

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from minnow.description import read_description
 from minnow.llm.image.description import ImageDescription
 from minnow.schema.errors import FormatError
 
@@ -73,19 +74,8 @@ class Description:
     def read(cls, folder: str | Path) -> Description:
         """What the file in a folder says. Raises FormatError if it is missing, or invalid."""
         path = Path(folder) / DESCRIPTION
-        try:
-            if path.stat().st_size > _MOST_BYTES:
-                raise FormatError("the file is too large", where=str(path))
-            table = json.loads(path.read_bytes())
-        except OSError as e:
-            raise FormatError(
-                "cannot read the description of the language model",
-                where=str(path),
-                why=e.strerror or str(e),
-                hint="`mnnconvert MODEL -o FOLDER` makes the folder of a GGUF file, a Hugging Face or MNN-LLM folder",
-            ) from None
-        except (ValueError, RecursionError) as e:
-            raise FormatError("the file is no JSON", where=str(path), why=str(e)[:200]) from None
+        hint = "`mnnconvert MODEL -o FOLDER` makes the folder of a GGUF file, a Hugging Face or MNN-LLM folder"
+        table = read_description(path, _MOST_BYTES, "language model", hint)
         return cls.of(table, str(path))
 
     @classmethod

@@ -46,7 +46,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="cannot read"):
         Description.read(tmp_path)
     (tmp_path / DESCRIPTION).write_text("[" * 100_000)
-    with pytest.raises(FormatError, match="no JSON"):
+    with pytest.raises(FormatError, match="not JSON"):
         Description.read(tmp_path)
     table = json.loads(_SMALL.text())
     del table["heads"]
