@@ -29,6 +29,8 @@ struct IntegerProduct {
   const uint32_t* column = nullptr;
   uint32_t* c = nullptr;
   int64_t ldc = 0;
+  const uint32_t* soon = nullptr;  // as in ByteProduct; for a byte_unit() only
+  int64_t soon_lanes = 0;
 };
 // Not where there is a byte_unit() (byte_product.h), whose packed form is another.
 void gemm_integer(const IntegerProduct& p);

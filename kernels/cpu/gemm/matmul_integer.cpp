@@ -136,8 +136,9 @@ class MatMulInteger final : public Kernel {
       const uint32_t zero = matrix(from_b)[steps_ * integer_panel() + integer_panel()];
       for (int64_t i = 0; i < s_.m; ++i) starts[p * s_.m + i] = 0u - zero * sums[from_a + i];
     }
-    // A task is a block of rows times a panel of columns. A thread alone reads each panel once; of several, each stays
-    // with some rows, which the others have packed and hold in their caches.
+    // A task is a block of rows times a panel of columns. A thread reads each panel once, and packed rows from a cache;
+    // where these are more than the columns, each thread stays with some of them.
+    const bool by_panel = threads_ == 1 || s_.n >= s_.m;
     const int64_t width = integer_panel(), few = kLongBlock / (width * s_.k + 1) / kLeastRows * kLeastRows;
     const int64_t some = std::clamp(few, kLeastRows, kRows), blocks = (s_.m + some - 1) / some;
     const int64_t work = std::min(s_.m, some) * width * s_.k;
@@ -151,8 +152,8 @@ class MatMulInteger final : public Kernel {
       if (unit_ != nullptr) use.emplace(*unit_);
       for (int64_t task = begin; task < end; ++task) {
         const int64_t p = task / panels() / blocks, i = task % (panels() * blocks);
-        const int64_t panel = threads_ == 1 ? i / blocks : i % panels();
-        const int64_t first = (threads_ == 1 ? i % blocks : i / panels()) * some;
+        const int64_t panel = by_panel ? i / blocks : i % panels();
+        const int64_t first = (by_panel ? i % blocks : i / panels()) * some;
         const int64_t which = s_.a_of(p), from_a = which * s_.m + first;
         const uint32_t* from_b = matrix(s_.b_of(p));
         const uint32_t* columns = from_b + panel * panel_size() + steps_ * width;
@@ -171,6 +172,12 @@ class MatMulInteger final : public Kernel {
         }
         product.c = quantized.active() ? tiles + worker * tile_ : c + at;
         product.ldc = quantized.active() ? width : s_.n;
+        if (by_panel && !packed_.empty() && panel + 1 < panels() &&
+            task + blocks < end) {  // the next panel's part for this block of rows
+          const int64_t lanes = steps_ * width, begun = first / some * lanes / blocks;
+          product.soon = product.right + panel_size() + begun;
+          product.soon_lanes = (first / some + 1) * lanes / blocks - begun;
+        }
         if (unit_ != nullptr && quantized.scale != nullptr && one_zero && columns[2 * width] == 0) {
           multiply_bytes(*use, product, quantized, panel * width, product.factor == nullptr ? 0 : *product.factor,
                          static_cast<uint8_t*>(context.out[0]->data) + at);
@@ -241,6 +248,8 @@ class MatMulInteger final : public Kernel {
     p.columns = product.columns;
     p.width = integer_panel();
     p.start = product.start;
+    p.soon = product.soon;
+    p.soon_lanes = product.soon_lanes;
     return p;
   }
 
