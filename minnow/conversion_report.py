@@ -60,6 +60,12 @@ class Report:
     limits: dict[str, list[str]] = field(default_factory=dict)
     quantization: Quantization | None = None
 
+    def log(self) -> None:
+        """Logs the notes, and what was written."""
+        for notice in self.notices:
+            _log.info("note: %s", notice)
+        _log.info("written: %s, %s", self.output, readable_size(self.output_bytes))
+
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON-ready values."""
         table = asdict(self)

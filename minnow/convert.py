@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minnow.conversion_report import Clock, Report, path_bytes, readable_size
+from minnow.conversion_report import Clock, Report, path_bytes
 from minnow.converter.formats import find_format, is_mnn
 from minnow.options.convert import BisectOptions, ConvertOptions
 from minnow.options.optimize import ExplainOptions, OptimizeOptions
@@ -114,9 +114,7 @@ def convert_file(source: Path, options: ConvertOptions) -> Report:
         file.compress(prefix.names)
         file.check_folder()
         file.finish()
-    for notice in report.notices:
-        _log.info("note: %s", notice)
-    _log.info("written: %s, %s", destination, readable_size(report.output_bytes))
+    report.log()
     return report
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from minnow.conversion_report import Clock, Report, path_bytes, readable_size
+from minnow.conversion_report import Clock, Report, path_bytes
 from minnow.convert import optimized
 from minnow.diffusion.description import DESCRIPTION, TOKENIZER, Description
 from minnow.diffusion.scheduler import Noise
@@ -80,9 +80,7 @@ def convert_folder(source: Path, options: ConvertOptions) -> Report:
         seconds=step.seconds,
         notices=[*notices, *(notice for model in made.values() for notice in model.notices)],
     )
-    for notice in report.notices:
-        _log.info("note: %s", notice)
-    _log.info("written: %s, %s", folder, readable_size(report.output_bytes))
+    report.log()
     return report
 
 

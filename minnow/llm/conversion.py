@@ -100,9 +100,7 @@ def convert_folder(source: Path, options: ConvertOptions) -> Report:
         applied=log.applications,
         unused={name: why for name, why in log.unused.items() if why},
     )
-    for notice in report.notices:
-        _log.info("note: %s", notice)
-    _log.info("written: %s, %s", folder, readable_size(report.output_bytes))
+    report.log()
     return report
 
 
