@@ -25,6 +25,8 @@ def read_description(path: Path, most_bytes: int, of: str, hint: str) -> Any:
         if path.stat().st_size > most_bytes:
             raise FormatError("the file is too large", where=str(path))
         return json.loads(path.read_bytes())
+    except NotADirectoryError:
+        raise FormatError(f"this is a file, not the folder of a {of}", where=str(path.parent), hint=hint) from None
     except OSError as e:
         why = e.strerror or str(e)
         raise FormatError(f"cannot read the description of the {of}", where=str(path), why=why, hint=hint) from None

@@ -45,6 +45,9 @@ def test_what_is_wrong_is_said(changes: dict[str, Any], message: str) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="cannot read"):
         Description.read(tmp_path)
+    (tmp_path / "model.mnn").touch()
+    with pytest.raises(FormatError, match="this is a file, not the folder of a language model"):
+        Description.read(tmp_path / "model.mnn")
     (tmp_path / DESCRIPTION).write_text("[" * 100_000)
     with pytest.raises(FormatError, match="not JSON"):
         Description.read(tmp_path)
