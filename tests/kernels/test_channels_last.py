@@ -54,6 +54,7 @@ class Network:
             min=low,
             max=low + 255,
         )
+        y = self.gated(y, channels)
         joined = self.b.Concat(inner, y, inner, axis=1)
         last = self.conv(joined, 3 * channels, 37, 3, stride=2)
         mode = "CRD" if channels == 20 else "DCR"
@@ -62,6 +63,15 @@ class Network:
         self.graph.outputs = [y, last, fine]
         for value, name in ((y, "sum"), (last, "last"), (fine, "fine")):
             value.name = name
+
+    def gated(self, x: Any, channels: int) -> Any:
+        """The image times a number for each of its channels."""
+        h, w = x.type.static_shape[2:]
+        most = self.b.MaxPool(x, kernel=(h, w), strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1))
+        gate = self.conv(most, channels, channels, 1)
+        terms = [self.b.DequantizeLinear(v, np.float32(s), np.asarray(z, self.to.numpy)) for v, s, z in
+                 ((x, 0.05, 60), (gate, 0.011, 20))]  # fmt: skip
+        return self.b.QuantizeLinear(self.b.Mul(*terms), np.float32(0.03), np.asarray(33, self.to.numpy), to=self.to)
 
     def conv(self, x: Any, ins: int, outs: int, kernel: int, stride: int = 1, group: int = 1) -> Any:
         rng = self.rng

@@ -5,6 +5,9 @@
 
 namespace minnow {
 
+// Byte k of the 32-bit numbers of 16 bytes, for each k. Once for all instruction sets.
+alignas(16) inline constexpr uint8_t kByteOrder[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+
 // What the bytes mean: (byte - zero) * scale.
 struct ByteRange {
   float scale = 1, zero = 0;

@@ -4,6 +4,7 @@
 #include "kernels/cpu/machine/simd.h"
 //
 #include "kernels/cpu/elementwise/math-inl.h"
+#include "kernels/cpu/quant/dynamic.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
@@ -86,8 +87,7 @@ void QuantizeFloats(const float* x, const float* scale, const float* zero, int s
     // Numbers of 32 bits get a byte of each vector, which are put into their order in blocks of 16 bytes, then block by
     // block. Floats between 2^23 and 2^24 have integers in their lower bits.
     const int32_t blocks = static_cast<int32_t>(lanes) / 4;
-    HWY_ALIGN static const uint8_t kBytes[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
-    const auto bytes = hn::LoadDup128(d8, kBytes);
+    const auto bytes = hn::LoadDup128(d8, kByteOrder);
     HWY_ALIGN int32_t places[hn::MaxLanes(d)];
     for (int32_t k = 0; k < 4 * blocks; ++k) places[k] = k % blocks * 4 + k / blocks;
     const auto order = hn::SetTableIndices(d32, places);
@@ -170,7 +170,6 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 
 #include "kernels/core/infer.h"
-#include "kernels/cpu/quant/dynamic.h"
 #include "kernels/cpu/table.h"
 
 namespace minnow {
@@ -231,7 +230,7 @@ class Linear : public Kernel {
  protected:
   // Scales and zero points as T, the zero points behind the scales.
   template <typename T>
-  T* parameters(const RunContext& context) const {
+  [[gnu::noinline]] T* parameters(const RunContext& context) const {
     constexpr DType kType = sizeof(T) == 8 ? DType::kF64 : DType::kF32;
     T* out = static_cast<T*>(context.workspace);
     convert(context.in[1]->type.dtype, context.in[1]->data, kType, out, count_);
@@ -271,7 +270,7 @@ class Linear : public Kernel {
     int64_t at, length, parameter;
     int step;
   };
-  Row row_at(int64_t i) const {
+  [[gnu::noinline]] Row row_at(int64_t i) const {
     switch (way_) {
       case Way::kRows:
         return {i * length_, length_, i % count_, 0};
@@ -327,7 +326,7 @@ class Quantize final : public Linear {
     return how;
   }
 
-  void run_floats(const RunContext& context, DType division) const {
+  [[gnu::cold]] void run_floats(const RunContext& context, DType division) const {
     const DType from = context.in[0]->type.dtype, to = context.out[0]->type.dtype;
     const bool is_half = division != DType::kF32, is_float = is_minifloat(to);
     const Storing how = storing();
@@ -366,7 +365,7 @@ class Quantize final : public Linear {
     });
   }
 
-  void run_doubles(const RunContext& context) const {
+  [[gnu::cold]] void run_doubles(const RunContext& context) const {
     const DType from = context.in[0]->type.dtype, to = context.out[0]->type.dtype;
     const Storing how = storing();
     const double* scale = parameters<double>(context);
@@ -401,7 +400,7 @@ class Dequantize final : public Linear {
   }
 
  private:
-  void run_floats(const RunContext& context, DType from, DType to) const {
+  [[gnu::cold]] void run_floats(const RunContext& context, DType from, DType to) const {
     const float* scale = parameters<float>(context);
     const float* zero = scale + count_;
     const bool direct = from == DType::kU8 || from == DType::kI8;
@@ -421,7 +420,7 @@ class Dequantize final : public Linear {
     });
   }
 
-  void run_doubles(const RunContext& context, DType from, DType to) const {
+  [[gnu::cold]] void run_doubles(const RunContext& context, DType from, DType to) const {
     const double* scale = parameters<double>(context);
     for_blocks(context, true, [&](int64_t at, int64_t n, int64_t p, int step) {
       double y[kBlock];
@@ -432,7 +431,7 @@ class Dequantize final : public Linear {
   }
 };
 
-void run_dynamic(const Attrs& attrs, const RunContext& context) {
+[[gnu::cold]] void run_dynamic(const Attrs& attrs, const RunContext& context) {
   const float* x = context.in[0]->as<float>();
   const int64_t n = context.in[0]->count();
   constexpr int64_t kPieces = 16, kPiece = 16384;
@@ -468,7 +467,7 @@ void run_dynamic(const Attrs& attrs, const RunContext& context) {
 }
 
 // The shape that a scale has, unless it is one number.
-Status scale_shape(const InferContext& c, Shape* out) {
+[[gnu::cold]] Status scale_shape(const InferContext& c, Shape* out) {
   const Shape& x = c.shape(0);
   int axis = 0;
   MINNOW_RETURN_IF_ERROR(normalize_axis(c.attrs.i("axis", 1), x.rank(), &axis));
@@ -479,7 +478,7 @@ Status scale_shape(const InferContext& c, Shape* out) {
   return ok();
 }
 
-Status infer_linear(InferContext& c) {
+[[gnu::cold]] Status infer_linear(InferContext& c) {
   for (int i = 1; i < std::min(3, c.num_inputs()); ++i) {
     if (!c.has(i) || c.shape(i).count() == 1) continue;
     Shape wanted;
@@ -491,7 +490,7 @@ Status infer_linear(InferContext& c) {
   return ok();
 }
 
-Status infer_quantize(InferContext& c) {
+[[gnu::cold]] Status infer_quantize(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
   const DType x = c.in(0).dtype, scale = c.in(1).dtype;
   if ((!is_float(x) && x != DType::kI32) || (!is_float(scale) && scale != DType::kI32 && scale != DType::kF8E8M0))
@@ -505,7 +504,7 @@ Status infer_quantize(InferContext& c) {
   return infer_linear(c);
 }
 
-Status infer_dequantize(InferContext& c) {
+[[gnu::cold]] Status infer_dequantize(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 2));
   const DType from = c.in(0).dtype, scale = c.in(1).dtype;
   if (!is_quantized(from) && from != DType::kI32)
@@ -519,7 +518,7 @@ Status infer_dequantize(InferContext& c) {
   return infer_linear(c);
 }
 
-Status infer_dynamic(InferContext& c) {
+[[gnu::cold]] Status infer_dynamic(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 1));
   if (c.in(0).dtype != DType::kF32) return fail(Code::kFormat, "takes f32, not %s", dtype_name(c.in(0).dtype));
   const int64_t steps = c.attrs.i("steps", 0);

@@ -69,56 +69,40 @@ HWY_INLINE void put_bytes(const uint8_t* from, int64_t n, uint8_t* to) {
   for (int64_t i = 0; i < (n & 3); ++i) to[i] = from[i];
 }
 
-// Rows as bytes, or as i32. Parameters step along rows (kColumns), or from row to row.
-template <bool kBytes, bool kColumns>
+// Rows as bytes, or, for other types, as i32. Parameters step along rows (columns), or from row to row.
 void fixed_rows(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n,
                 void* to, int64_t ldy) {
-  using Element = std::conditional_t<kBytes, uint8_t, int32_t>;
   const D32 d;
-  const hn::Rebind<Element, D32> narrow;
+  const hn::Rebind<uint8_t, D32> d8;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   // The sum with the zero point wraps before it is clipped.
   // Signed bytes are narrowed as unsigned ones, 128 above.
-  const bool is_signed = kBytes && q.to == DType::kI8;
-  [[maybe_unused]] const auto up = hn::Set(d, is_signed ? 128 : 0);
-  [[maybe_unused]] const auto flip = hn::Set(narrow, static_cast<Element>(is_signed ? 128 : 0));
+  const bool is_signed = q.to == DType::kI8, bytes = is_signed || q.to == DType::kU8;
+  const int64_t size = bytes ? 1 : 4;
+  const auto up = hn::Set(d, is_signed ? 128 : 0);
+  const auto flip = hn::Set(d8, static_cast<uint8_t>(is_signed ? 128 : 0));
   const auto zero = hn::Set(d, q.zero);
   const auto least = hn::Set(d, is_signed ? std::clamp(q.least, -128, 127) : q.least);
   const auto most = hn::Set(d, is_signed ? std::clamp(q.most, -128, 127) : q.most);
-  const bool step = kColumns && q.factor_step != 0, bias_step = kColumns && q.bias != nullptr && q.bias_step != 0;
-  Element* y = static_cast<Element*>(to);
-  for (int64_t r = 0; r < rows; ++r, x += ldx, y += ldy) {
-    const int64_t row = kColumns ? 0 : first_row + r;
+  const bool step = q.columns && q.factor_step != 0, bias_step = q.columns && q.bias != nullptr && q.bias_step != 0;
+  char* y = static_cast<char*>(to);
+  for (int64_t r = 0; r < rows; ++r, x += ldx, y += ldy * size) {
+    const int64_t row = q.columns ? 0 : first_row + r;
     const int32_t* bias = q.bias == nullptr ? nullptr : q.bias + row * q.bias_step;
     const int32_t *multiplier = q.multiplier + row * q.factor_step, *shift = q.shift + row * q.factor_step;
     const auto one = shifts_of(hn::Set(d, *multiplier), hn::Set(d, *shift));
     const auto one_bias = hn::Set(d, bias == nullptr ? 0 : *bias);
-    const auto result = [&](auto plain, V32 v, const int32_t* b, const int32_t* m, const int32_t* s) HWY_ATTR {
+    const auto put = [&](auto plain, V32 v, const int32_t* b, const int32_t* m, const int32_t* s, void* out) HWY_ATTR {
       v = hn::Add(v, bias_step ? hn::LoadU(d, b) : one_bias);
       const auto whole = scaled<plain.value>(v, step ? shifts_of(hn::LoadU(d, m), hn::LoadU(d, s)) : one);
       const auto clipped = hn::Min(hn::Max(hn::Add(whole, zero), least), most);
-      if constexpr (kBytes)
-        return hn::Xor(hn::DemoteTo(narrow, hn::Add(clipped, up)), flip);
-      else
-        return clipped;
+      if (!bytes) return hn::StoreU(clipped, d, static_cast<int32_t*>(out));
+      hn::StoreU(hn::Xor(hn::DemoteTo(d8, hn::Add(clipped, up)), flip), d8, static_cast<uint8_t*>(out));
     };
-    const auto at = [&](auto plain, int64_t i) HWY_ATTR {
-      hn::StoreU(result(plain, hn::LoadU(d, x + i), bias_step ? bias + i : nullptr, multiplier + (step ? i : 0),
-                        shift + (step ? i : 0)),
-                 narrow, y + i);
-    };
-    int64_t i = 0;
-    if (!kColumns && *shift <= 0 && *multiplier >= 0)
-      for (; i + lanes <= n; i += lanes) at(std::true_type(), i);
-    for (; i + lanes <= n; i += lanes) at(std::false_type(), i);
-    if (i == n) continue;
-    if (n >= lanes) {  // some once more
-      at(std::false_type(), n - lanes);
-      continue;
-    }
     HWY_ALIGN int32_t part[4][hn::MaxLanes(D32())] = {};
-    HWY_ALIGN Element last[HWY_MAX(16, hn::MaxLanes(D32()))];
-    for (; i < n; ++i) {
+    HWY_ALIGN int32_t last[HWY_MAX(4, hn::MaxLanes(D32()))];
+    const bool few = n < lanes;
+    for (int64_t i = 0; few && i < n; ++i) {
       keep_scalar();
       part[0][i] = x[i];
       if (bias_step) part[1][i] = bias[i];
@@ -126,37 +110,40 @@ void fixed_rows(const Requantization& q, int64_t first_row, int64_t rows, const 
       part[2][i] = multiplier[i];
       part[3][i] = shift[i];
     }
-    hn::Store(result(std::false_type(), hn::Load(d, part[0]), part[1], part[2], part[3]), narrow, last);
-    if constexpr (kBytes)
-      put_bytes(last, n, y);
-    else
-      std::copy_n(last, n, y);
+    const bool plain = !step && *shift <= 0 && *multiplier >= 0;
+    const int32_t *from = few ? part[0] : x, *biases = few ? part[1] : bias;
+    if (few && step) {
+      multiplier = part[2];
+      shift = part[3];
+    }
+    char* out = few ? reinterpret_cast<char*>(last) : y;
+    const int64_t count = few ? lanes : n;
+    const auto at = [&](auto is_plain, int64_t i) HWY_ATTR {
+      const int64_t moved = step ? i : 0;
+      put(is_plain, hn::LoadU(d, from + i), bias_step ? biases + i : nullptr, multiplier + moved, shift + moved,
+          out + i * size);
+    };
+    int64_t i = 0;
+    if (plain)
+      for (; i + lanes <= count; i += lanes) at(std::true_type(), i);
+    for (; i < count; i += lanes) at(std::false_type(), HWY_MIN(i, count - lanes));  // some once more
+    if (few && bytes) put_bytes(reinterpret_cast<const uint8_t*>(last), n, reinterpret_cast<uint8_t*>(y));
+    if (few && !bytes) std::memcpy(y, last, static_cast<size_t>(n) * sizeof(int32_t));
   }
 }
 
-void fixed_bytes(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n,
-                 void* y, int64_t ldy) {
-  q.columns ? fixed_rows<true, true>(q, first_row, rows, x, ldx, n, y, ldy)
-            : fixed_rows<true, false>(q, first_row, rows, x, ldx, n, y, ldy);
-}
-
-void fixed_numbers(const Requantization& q, const int32_t* x, int64_t n, int32_t* y) {
-  fixed_rows<false, true>(q, 0, 1, x, n, n, y, n);
-}
-
-template <bool kColumns>
-void float_line(const Requantization& q, int64_t row, const int32_t* x, int64_t n, uint8_t* y) {
+void float_row(const Requantization& q, int64_t row, const int32_t* x, int64_t n, uint8_t* y) {
   const D32 d32;
   const hn::Rebind<float, D32> d;
   const hn::Rebind<uint8_t, D32> d8;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d32));
-  const bool bias_step = kColumns && q.bias != nullptr && q.bias_step != 0, step = kColumns && q.factor_step != 0;
+  const bool bias_step = q.columns && q.bias != nullptr && q.bias_step != 0, step = q.columns && q.factor_step != 0;
   // Signed results are computed as unsigned ones, 128 above.
   const int32_t up = q.to == DType::kI8 ? 128 : 0;
   const auto zero = hn::Set(d, static_cast<float>(q.zero + up)), most = hn::Set(d, 255.0f);
   const auto flip = hn::Set(d8, static_cast<uint8_t>(up));
-  const auto one_bias = hn::Set(d32, q.bias == nullptr ? 0 : q.bias[kColumns ? 0 : row * q.bias_step]);
-  const auto one_scale = hn::Set(d, q.scale[kColumns ? 0 : row * q.factor_step]);
+  const auto one_bias = hn::Set(d32, q.bias == nullptr ? 0 : q.bias[q.columns ? 0 : row * q.bias_step]);
+  const auto one_scale = hn::Set(d, q.scale[q.columns ? 0 : row * q.factor_step]);
   const auto result = [&](auto v, const int32_t* b, const float* f) HWY_ATTR {
     const auto bias = bias_step ? hn::LoadU(d32, b) : one_bias;
     const auto scaled = hn::Mul(hn::ConvertTo(d, hn::Add(v, bias)), step ? hn::LoadU(d, f) : one_scale);
@@ -181,10 +168,6 @@ void float_line(const Requantization& q, int64_t row, const int32_t* x, int64_t 
   std::memcpy(y, bytes, static_cast<size_t>(n));
 }
 
-void float_row(const Requantization& q, int64_t row, const int32_t* x, int64_t n, uint8_t* y) {
-  q.columns ? float_line<true>(q, row, x, n, y) : float_line<false>(q, row, x, n, y);
-}
-
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -199,15 +182,14 @@ HWY_AFTER_NAMESPACE();
 namespace minnow {
 namespace {
 
-HWY_EXPORT(fixed_bytes);
-HWY_EXPORT(fixed_numbers);
+HWY_EXPORT(fixed_rows);
 HWY_EXPORT(float_row);
 
 const int32_t* at(const int32_t* v, int64_t i) { return v == nullptr ? nullptr : v + i; }
 
 void fixed(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n, void* y,
            int64_t ldy) {
-  if (is_byte(q.to)) return HWY_DYNAMIC_DISPATCH(fixed_bytes)(q, first_row, rows, x, ldx, n, y, ldy);
+  if (is_byte(q.to)) return HWY_DYNAMIC_DISPATCH(fixed_rows)(q, first_row, rows, x, ldx, n, y, ldy);
   int32_t block[kBlock];
   for (int64_t r = 0; r < rows; ++r) {
     // A row, whose parameters are one number now, or step along with it.
@@ -220,7 +202,7 @@ void fixed(const Requantization& q, int64_t first_row, int64_t rows, const int32
     }
     for (int64_t i = 0; i < n; i += kBlock) {
       const int64_t m = std::min(kBlock, n - i);
-      HWY_DYNAMIC_DISPATCH(fixed_numbers)(part, x + r * ldx + i, m, block);
+      HWY_DYNAMIC_DISPATCH(fixed_rows)(part, 0, 1, x + r * ldx + i, m, m, block, m);
       store_block(Compute::kI32, block, q.to, offset(y, r * ldy + i, dtype_size(q.to)), m);
       part.bias = at(part.bias, m * part.bias_step);
       part.multiplier += m * part.factor_step;
@@ -295,7 +277,7 @@ void requantize(const Requantization& q, int64_t first_row, int64_t rows, const 
 namespace {
 
 // The only axis along which the factors differ, counted from the end; 0 for one factor.
-Status factor_axis(const Shape& x, const Shape& factors, int* axis) {
+[[gnu::cold]] Status factor_axis(const Shape& x, const Shape& factors, int* axis) {
   *axis = 0;
   for (int k = 1; k <= factors.rank(); ++k) {
     if (factors.at(-k) == 1) continue;
@@ -317,7 +299,7 @@ bool is_along(const Shape& s, const Shape& all, int axis) {
 
 }  // namespace
 
-Status infer_requantized(InferContext& c, int first, const Shape& sums, int axis, DType* to) {
+[[gnu::cold]] Status infer_requantized(InferContext& c, int first, const Shape& sums, int axis, DType* to) {
   if (c.num_inputs() > first + 3) return fail(Code::kFormat, "takes %d inputs, not %d", first + 3, c.num_inputs());
   if (!c.has(first + 1)) return fail(Code::kFormat, "input %d, the factor, is missing", first + 1);
   const DType factor = c.in(first + 1).dtype;
@@ -344,7 +326,7 @@ Status infer_requantized(InferContext& c, int first, const Shape& sums, int axis
 
 namespace {
 
-Status infer_requantize(InferContext& c) {
+[[gnu::cold]] Status infer_requantize(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 3));
   if (c.num_inputs() > 3) return fail(Code::kFormat, "takes 3 inputs, not %d", c.num_inputs());
   const DType x = c.in(0).dtype, to = c.attrs.get("to", DType::kF32);
@@ -362,7 +344,7 @@ Status infer_requantize(InferContext& c) {
 }
 
 // Two arguments of tables in place of a number: [a, multiplier, shift, table of a, b, table of b].
-Status infer_quantized_sum(InferContext& c) {
+[[gnu::cold]] Status infer_quantized_sum(InferContext& c) {
   MINNOW_RETURN_IF_ERROR(require_inputs(c, 6));
   if (c.num_inputs() > 6) return fail(Code::kFormat, "takes 6 inputs, not %d", c.num_inputs());
   const DType to = c.attrs.get("to", DType::kF32);

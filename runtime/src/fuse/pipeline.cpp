@@ -72,6 +72,9 @@ const std::vector<DeviceFusion>& device_fusions() {
         MINNOW_IF(is_kept("QuantizedConv") || is_kept("QuantizedMatMul"), fuse_quantized_tables), nullptr,
         "Every file: activations, other scales and sums of quantized networks are nodes of their own in all files."},
        {"cuda"}},
+      {{"fuse_byte_arithmetic", MINNOW_IF(is_kept("ByteArithmetic"), fuse_byte_arithmetic), "ByteArithmetic",
+        "Every file: no other runtime has such a node. Before fuse_elementwise, which takes its parts."},
+       {"cpu"}},
       {{"fuse_rectified", MINNOW_IF(is_kept("BinaryRelu"), fuse_rectified), "BinaryRelu",
         "-O0, other converters: 1.4 times as fast as the two ops in one program. After the epilogues, which take "
         "both."},

@@ -35,6 +35,7 @@ void fuse_for_all(PlanGraph& graph);
 void fuse_for_device(const Backend& device, PlanGraph& graph);
 
 void fuse_attention(PlanGraph& graph);
+void fuse_byte_arithmetic(PlanGraph& graph);
 void fuse_channel_norms(PlanGraph& graph);
 void fuse_elementwise(PlanGraph& graph);
 void fuse_epilogues(PlanGraph& graph);

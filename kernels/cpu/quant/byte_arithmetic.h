@@ -1,0 +1,33 @@
+// The numbers that ByteArithmetic computes with.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace minnow {
+
+// The attribute "numbers": zero and scale of both tensors, then shift, factor, more, step and zero of the result.
+//   first = (a - zero) * scale    second = (b - zero) * scale + shift
+//   result = saturate(round((first + second, or their product, * factor + more) / step) + zero)
+// Of the operations with 0 and 1, which change nothing, those of factor and more are left out.
+constexpr size_t kByteNumbers = 9;
+
+// For byte k of each 32 bits: what finds it in 16 bytes, with zeros behind it. Once for all instruction sets.
+alignas(16) inline constexpr uint8_t kBytePlaces[4][16] = {
+    {0, 128, 128, 128, 4, 128, 128, 128, 8, 128, 128, 128, 12, 128, 128, 128},
+    {1, 128, 128, 128, 5, 128, 128, 128, 9, 128, 128, 128, 13, 128, 128, 128},
+    {2, 128, 128, 128, 6, 128, 128, 128, 10, 128, 128, 128, 14, 128, 128, 128},
+    {3, 128, 128, 128, 7, 128, 128, 128, 11, 128, 128, 128, 15, 128, 128, 128}};
+
+struct ByteNumbers {
+  float zero[2], scale[2], shift, factor, more, step;
+  bool product, scaled;
+  bool simple;  // sums of unsigned bytes whose zero points are 0, with a step of 1, that do not go beyond 16 bits
+  bool exact;   // no quotient is in doubt: the step is a power of two
+  float sure;   // how far from an integer a quotient is not in doubt
+  float least;  // of the numbers before the zero point is added
+  int32_t bits[2];
+  uint8_t flip_out;
+};
+
+}  // namespace minnow
