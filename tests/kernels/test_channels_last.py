@@ -38,6 +38,7 @@ class Network:
         y = self.b.MaxPool(y, kernel=(3, 3), strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1))
         inner = self.conv(y, channels, 2 * channels, 1)
         inner = self.conv(inner, 2 * channels, 2 * channels, 3, group=2 * channels)
+        inner = self.conv(inner, 2 * channels, 2 * channels, 7, group=2 * channels)
         inner = self.conv(inner, 2 * channels, channels, 1)
         inner = self.b.LookUp(inner, self.rng.integers(0, 100, 256).astype(to.numpy))
         tables = [np.rint((np.arange(256) - 99) * s * 2**20).astype(np.int32) for s in (0.4, 0.7)]

@@ -201,12 +201,13 @@ class DepthwiseLast final : public Kernel {
       const bool inside = first_x >= 0 && first_x + reach < in_[1];
       row.count = inside ? std::min(out_[1] - at, (in_[1] - 1 - reach - first_x) / stride + 1) : 1;
       bool all = true;
-      for (int64_t k = 0; k < taps_; ++k) {
-        const int64_t iy = first_y + k / window_.kernel[1] * window_.dilation[0];
-        const int64_t ix = first_x + k % window_.kernel[1] * window_.dilation[1];
-        const bool is_there = iy >= 0 && iy < in_[0] && ix >= 0 && ix < in_[1];
-        all = all && is_there;
-        tap[k] = is_there ? image + (iy * in_[1] + ix) * own_ : padding;
+      const uint8_t** next = tap;
+      for (int64_t ky = 0, iy = first_y; ky < window_.kernel[0]; ++ky, iy += window_.dilation[0]) {
+        for (int64_t kx = 0, ix = first_x; kx < window_.kernel[1]; ++kx, ix += window_.dilation[1]) {
+          const bool is_there = iy >= 0 && iy < in_[0] && ix >= 0 && ix < in_[1];
+          all = all && is_there;
+          *next++ = is_there ? image + (iy * in_[1] + ix) * own_ : padding;
+        }
       }
       if (!all) row.count = 1;  // the padding does not step along
       row.to = to + at * own_;

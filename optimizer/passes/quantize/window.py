@@ -13,6 +13,12 @@ from minnow.optimizer.rewrite.pattern import Match
 from minnow.schema.ir import Node, Value
 from minnow.schema.ops import Builder
 
+_MOST_PLACES = 64
+"""Of a mean that is a window; kernels for windows of one channel have no more taps. Other means are products."""
+
+_MOST_ONES = 2**16
+"""That are made of a single one when a model is loaded; there may be more if they are made of a fourth of these."""
+
 
 def _averaged(p: Any, x: Any) -> Any:
     return p.AveragePool(x, as_="pool") | p.GlobalAveragePool(x, as_="pool")
@@ -59,12 +65,16 @@ def quantize_mean(b: Builder, m: Match) -> Value | None:
         np.asarray(last).astype(m.end.output.type.dtype.numpy),
     )
     to, channels = m.end.output.type.dtype, shape[1]
-    if pool.op == "GlobalAveragePool":
+    whole = pool.op == "GlobalAveragePool"
+    is_large = channels * count > _MOST_ONES
+    if whole and (len(window) != 2 or count > _MOST_PLACES or channels * (count - 4 * window[0]) > _MOST_ONES):
         rows = b.Reshape(x.numbers, np.array([0, channels, count]))
         total = b.QuantizedMatMul(rows, np.ones((count, 1), np.int8), zero, None, None, *ends, to=to)
         return b.Unsqueeze(total, axes=tuple(range(3, len(shape)))) if len(shape) > 3 else total
-    ones = b.Expand(np.ones(1, np.int8), np.array([channels, 1, *window]))
-    attrs = {k: v for k, v in pool.attrs.items() if k in ("strides", "pads", "dilations")}
+    seed = (channels, 1, window[0], *(1,) * (len(window) - 1)) if is_large else (1,)
+    ones = b.Expand(np.ones(seed, np.int8), np.array([channels, 1, *window]))
+    steps = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)} if whole else pool.attrs
+    attrs = {k: steps[k] for k in ("strides", "pads", "dilations")}
     return b.QuantizedConv(x.numbers, ones, zero, None, None, *ends, group=channels, to=to, **attrs)
 
 
