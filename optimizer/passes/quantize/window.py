@@ -105,6 +105,8 @@ def quantize_unfolding(b: Builder, m: Match) -> Value | None:
         return m.no("input, weights or result are not made of bytes with constant scales")
     if not saturates(m, *end) or conv.attrs.get("activation") or conv.has_input(3):
         return m.no("saturation does not do what the activation does")
+    if 0 in (x.numbers.type.shape or ()):
+        return m.no("there are no places, which a convolution refuses")
     ins, outs, *kernel = w.numbers.type.static_shape
     if len(kernel) != 2 or kernel[0] != kernel[1] or tuple(kernel) != conv.attrs["strides"]:
         return m.no("the kernels overlap, or leave gaps, or are not square")

@@ -47,6 +47,7 @@ CASES: dict[str, list[tuple[str, str]]] = {
         ("cut or filled up", _unfolding(conv=_CONV.replace("output_padding=(0, 0)", "output_padding=(1, 1)").replace(
             "[1,1,4,4]", "[1,1,5,5]"), size=5)),
         ("go along the channels", _unfolding(w=_W.replace("f32[1](0.25)) {axis=1}", "f32[2](0.25, 0.5)) {axis=0}"))),
+        ("no places", _unfolding().replace("[1,2,2,2]", "[1,2,2,0]").replace("[1,1,4,4]", "[1,1,4,0]")),
         ("no whole number", _unfolding(conv=_CONV.replace("f32[1](0.5)", "f32[1](0.55)"))),
     ],
 }  # fmt: skip
