@@ -55,6 +55,8 @@ def quantize_mean(b: Builder, m: Match) -> Value | None:
     window = shape[2:] if pool.op == "GlobalAveragePool" and shape else pool.attrs.get("kernel", ())
     if shape is None or not all(isinstance(d, int) for d in (shape[1], *window)):
         return m.no("the channels, or the numbers of a mean, are not known")
+    if shape[1] == 0:
+        return m.no("there are no channels, which a convolution of each refuses")
     count = math.prod(window)
     pads = any(pool.attrs.get("pads", ())) and not pool.attrs.get("count_include_pad")
     if pads or pool.attrs.get("auto_pad") or pool.attrs.get("ceil_mode") or not 0 < count < 2**23:
