@@ -245,8 +245,8 @@ class Linear : public Kernel {
 
   // Calls block(first element, elements, index of the first parameter, step of the parameters) for blocks of elements:
   // kBlock, or more where none pass through buffers.
-  template <typename Block>
-  void for_blocks(const RunContext& context, bool buffers, Block block) const {
+  using OnBlock = FunctionRef<void(int64_t, int64_t, int64_t, int)>;
+  [[gnu::cold]] void for_blocks(const RunContext& context, bool buffers, OnBlock block) const {
     if (length_ == 0) return;
     const int64_t most = buffers ? kBlock : 8192, pieces = (length_ + most - 1) / most;
     const int64_t grain = std::max<int64_t>(1, 8192 / std::min(length_, most));
