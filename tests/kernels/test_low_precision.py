@@ -193,6 +193,36 @@ def network_of_images(folder: Path, threads: int) -> list[str]:
     return wrong
 
 
+def network_of_rows(folder: Path, threads: int) -> list[str]:
+    """Products one after the other, some of which leave rows of bf16 to the next: what it rounds them to by itself."""
+    s = Spelling()
+    rng = np.random.default_rng(14)
+    layers: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def product(x: str, inputs: int, outputs: int) -> str:
+        layers.append((normal(rng, outputs, inputs) * np.float32(2), normal(rng, outputs)))
+        w, b = layers[-1]
+        return s.Add(s.MatMul(x, s.constant(np.ascontiguousarray(w.T))), s.constant(b))
+
+    y = s.Sigmoid(product(s.Relu(product(s.input(3, 39, 40), 40, 64)), 64, 96))
+    y = product(s.Relu(s.Add(product(y, 96, 96), y)), 96, 128)
+    y = s.Tanh(product(product(y, 128, 131), 131, 32))
+    (folder / "r.onnx").write_bytes(s.model(product(y, 32, 17)))
+    minnow.convert(folder / "r.onnx", output=folder / "r.mnn", verify=False)
+    session = minnow.load(folder / "r.mnn", threads=threads, precision="low")
+    made: list[tuple[np.ndarray, np.ndarray]] = []
+    session.run(s.inputs, after=lambda _name, op, x, y: made.append((x[0], y[0])) if op == "Linear" else None)
+    half = [y.shape[-1] for _, y in made if y.dtype == ml_dtypes.bfloat16]
+    wrong = [] if half == [64, 128, 32] and len(made) == len(layers) else [f"network of rows: {half} of {len(made)}"]
+    activations = ("relu", "sigmoid", "relu", "", "", "tanh", "")
+    for (x, got), (w, b), activation in zip(made, layers, activations, strict=True):
+        residual = [x.astype(np.float32)] if activation == "relu" and len(w) == 96 else []
+        want = run("Linear", {"activation": activation}, [x.astype(np.float32), w, b, *residual], threads=threads)[0]
+        if not np.array_equal(got, want.astype(got.dtype)):
+            wrong.append(f"network of rows: {w.shape} {activation}")
+    return wrong
+
+
 def attention_of_tiles(folder: Path, threads: int) -> list[str]:
     """Rows that do not fill their blocks, keys that do not fill their tiles, heads of a batch in turn."""
     wrong = []
@@ -446,6 +476,7 @@ if __name__ == "__main__":
         if scheme != "gemm_packed":
             lines += attention_of_tiles(Path(folder), 1) + attention_of_tiles(Path(folder), 2)
             lines += network_of_images(Path(folder), 1) + network_of_images(Path(folder), 2)
+            lines += network_of_rows(Path(folder), 1) + network_of_rows(Path(folder), 3)
     if scheme != "gemm_packed":
         for n, level in itertools.product((1, 3), (LOW, NORMAL)):
             lines += products_of_tiles(n, level, int(sys.argv[1])) + convolutions_of_tiles(n, level)

@@ -9,6 +9,8 @@
 
 namespace minnow {
 
+struct Bf16Tile;
+
 // B as [blocks of pack_width() columns][k / 2][column][2 of k], the last block and an odd k filled up with zeros: what
 // a tile of AMX or a product of pairs wants, and what a shift and a mask make two vectors of f32 of. Rounded to the
 // nearest, ties to even; NaN stays NaN. Sizes in floats because it lies where f32 weights would.
@@ -43,6 +45,12 @@ class Bf16Gemm {
   Bf16Gemm() = default;
   Bf16Gemm(int64_t m, int64_t n, int64_t k, const Activation& activation, int threads, Precision precision);
 
+  // Whether A, or C, may be rows of bf16 that follow each other without gaps, a multiple of kBf16Depth long; without
+  // `start` in the case of C.
+  static bool takes_half(int64_t m, int64_t n, int64_t k, Precision precision);
+  // From now on they are.
+  void set_half(bool a, bool c) { half_a_ = a, half_c_ = c; }
+
   // B in the form that run() reads, and what it is called.
   std::string packing(bool transposed) const {
     return std::string(split_ ? "bf16_split" : "bf16") + (transposed ? "_t" : "");
@@ -60,13 +68,16 @@ class Bf16Gemm {
   int64_t parts() const { return split_ ? 2 : 1; }
   int64_t tile_bytes() const;  // of kBf16Pixels rounded rows
   void run_rows(const GemmCall& call) const;
-  // These rows and pairs of blocks; `call` begins with the rows.
-  void multiply(const GemmCall& call, const char* rounded, int64_t rows, int64_t begin, int64_t end, float* sums) const;
+  // These rows, which `in` begins with, and pairs of blocks.
+  void multiply(const GemmCall& call, int64_t first, int64_t rows, const char* in, int64_t begin, int64_t end,
+                char* sums) const;
+  // The result of a tile, at this place and column.
+  void finish(const GemmCall& call, const Bf16Tile& tile, int64_t at, int64_t column, int64_t columns) const;
 
   int64_t m_ = 0, n_ = 0, k_ = 0;
   int64_t chunk_tiles_ = 0, band_tiles_ = 0, groups_ = 1;  // tiles of rows, groups of columns
   int threads_ = 1;
-  bool split_ = false;
+  bool split_ = false, half_a_ = false, half_c_ = false;
   Activation activation_;
 };
 

@@ -116,6 +116,7 @@ class Linear final : public Kernel {
                     [&](void* to) { form.pack(*quantized, nullptr, to, node.pool); });
     } else if (low_) {
       low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, activation_, std::max(1, node.threads), node.precision);
+      low_gemm_.set_half(node.in[0]->dtype == DType::kBF16, node.out[0]->dtype == DType::kBF16);
       low_weights_.make(node, {1}, low_gemm_.packing(true), 4 * low_gemm_.packed_floats(), [&](void* to) {
         low_gemm_.pack_b(w->as<float>(), s_.k, true, static_cast<float*>(to), node.pool);
       });
@@ -214,8 +215,9 @@ class Linear final : public Kernel {
 };
 
 std::unique_ptr<Kernel> create_linear(const NodeContext& node) {
-  if (node.in[0]->dtype != DType::kF32) return std::make_unique<LinearPlain>();
-  return std::make_unique<Linear>();
+  // Rows of bf16 are those of precision "low" (runtime/src/fuse/half_rows.cpp).
+  if (node.in[0]->dtype == DType::kF32 || node.in[0]->dtype == DType::kBF16) return std::make_unique<Linear>();
+  return std::make_unique<LinearPlain>();
 }
 
 MINNOW_OP("Linear", infer_linear, kNoTrait, macs_per_output);

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "kernels/core/region.h"
+#include "kernels/cpu/gemm/bf16.h"
 #include "kernels/cpu/gemm/bf16_micro_kernel.h"
 #include "kernels/cpu/gemm/byte_product.h"
 #include "kernels/cpu/machine/cost.h"
@@ -124,6 +125,10 @@ const char* cpu_instruction_set() { return isa_name(); }
 CpuPeak measure_cpu(ThreadPool& pool) {
   const Peak peak = measure_peak(pool);
   return {peak.flops, peak.bytes};
+}
+
+bool cpu_takes_half_rows(int64_t m, int64_t n, int64_t k, int64_t length, Precision precision) {
+  return length % kBf16Depth == 0 && Bf16Gemm::takes_half(m, n, k, precision);
 }
 
 std::string cpu_packing() { return std::string(isa_name()) + "/" + std::to_string(pack_width()); }

@@ -49,6 +49,7 @@ void fuse_requantization(PlanGraph& graph);
 void fuse_spelled(PlanGraph& graph);
 void join_channels(PlanGraph& graph);
 void keep_half_images(PlanGraph& graph);
+void keep_half_rows(PlanGraph& graph);
 void keep_stored_weights(PlanGraph& graph);
 void pair_convolutions(PlanGraph& graph);
 void pool_spatial_means(PlanGraph& graph);

@@ -45,6 +45,8 @@ class PlanGraph {
   std::shared_ptr<const Tensor> contents(int v) const;
   // A new value of the stage, like this one; a node is to be added that makes it.
   int add_value(PlanValue value);
+  // For a value that nodes of the stage make and read.
+  void set_dtype(int v, DType dtype) { values_[static_cast<size_t>(v)].type.dtype = dtype; }
 
   // The nodes that read a value, each once for every operand in which it does so; kOutside for all others.
   const std::vector<int>& readers(int v) const { return readers_[static_cast<size_t>(v)]; }
