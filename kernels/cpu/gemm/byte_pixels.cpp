@@ -20,6 +20,7 @@ constexpr int64_t kSumsOfRow = kByteRowBlocks * kByteRowColumns;
 // The next pairs of rows of results: the instructions that narrow saturate, and take two vectors each.
 [[gnu::noinline]] MINNOW_TILES void finish_rows(BytePixelsSpace& space, int64_t pairs) {
   const BytePixels& t = space.last;
+  if (space.done >= t.rows) return;
   const uint32_t* sums = space.sums[1 - space.next];
   const __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i zero = _mm512_set1_epi16(static_cast<short>(t.zero));
@@ -76,7 +77,7 @@ MINNOW_TILES void multiply(const BytePixels& t, BytePixelsSpace& space) {
   const bool is_short = t.steps < 3;
   const int64_t pairs = is_short ? 2 : (space.last.rows + 2 * t.steps - 1) / (2 * t.steps);
   const auto finish = [&](bool here) {
-    if (here && space.done < space.last.rows) finish_rows(space, pairs);
+    if (here) finish_rows(space, pairs);
   };
   // Each row of sums begins with the same numbers.
   tiles.template load<0>(t.start, 0);
@@ -98,7 +99,7 @@ MINNOW_TILES void multiply(const BytePixels& t, BytePixelsSpace& space) {
     tiles.template load<5>(from + half, t.row);
     add<2, 5, 6, kSigned>(tiles);
     add<3, 5, 7, kSigned>(tiles);
-    finish(true);
+    finish(space.done < space.last.rows);
     if (soon >= end) continue;
     for (int64_t i = 0; i < lines; i += 64) _mm_prefetch(soon + i, _MM_HINT_T1);
     soon += lines;
