@@ -25,6 +25,8 @@ enum class LayoutRule : uint8_t {
   kLast,        // in[0] and out[0], other inputs plain
   kMakesLast,   // out[0]; all inputs plain (the first convolution)
   kFollowLast,  // images of bytes, if one of them is there so; the axis, if there is one, is that of the channels
+  kReadsLast,   // in[0]; the results plain (the mean of an image)
+  kConcatLast,  // all inputs and the result, if axis is 1 and all inputs are there so; else plain
 };
 
 // The attribute of a node whose images may be rounded to bf16 between it and others.
@@ -32,6 +34,9 @@ constexpr const char* kHalfImage = "half_image";
 
 // The layout that a rule is about, where it is not the plain one.
 inline Layout layout_by(LayoutRule rule) { return rule < LayoutRule::kLast ? Layout::kPacked : Layout::kLast; }
+inline Layout layout_of_result(LayoutRule rule) {
+  return rule == LayoutRule::kReadsLast ? Layout::kPlain : layout_by(rule);
+}
 
 // For an op whose rule depends on the types of its inputs (null where an optional one is missing), such as packed for
 // 2-D f32 convolution and plain for all others: takes the place of `layout` when set.

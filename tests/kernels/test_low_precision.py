@@ -112,6 +112,14 @@ CONVOLUTIONS = [
 ]  # fmt: skip
 
 
+# Of a few channels, which lie in planes; more of such windows are a step of a tile than not.
+CONVOLUTIONS_OF_FEW = [
+    (1, 3, 23, 37, 64, 7, 2, 3, 1), (2, 3, 18, 21, 16, 3, 2, 1, 1), (1, 1, 9, 70, 33, 5, 1, 2, 1),
+    (2, 4, 13, 11, 40, 3, 1, 0, 2), (1, 2, 5, 5, 17, 1, 1, 0, 1), (1, 3, 40, 19, 20, 11, 4, 2, 1),
+    (1, 4, 7, 9, 16, 3, 1, 3, 1), (2, 3, 1, 1, 19, 3, 1, 1, 1),
+]  # fmt: skip
+
+
 def convolutions_of_tiles(threads: int, precision: int) -> list[str]:
     rng = np.random.default_rng(9)
     wrong = []
@@ -136,7 +144,7 @@ def images_of_tiles(threads: int) -> list[str]:
     """Images that convolutions leave to each other in bfloat16: results differ by their last rounding alone."""
     rng = np.random.default_rng(12)
     wrong = []
-    for case in CONVOLUTIONS:
+    for case in CONVOLUTIONS + CONVOLUTIONS_OF_FEW:
         n, channels, height, width, outputs, kernel, stride, padding, dilation = case
         x, w = normal(rng, n, channels, height, width), normal(rng, outputs, channels, kernel, kernel) / kernel
         b = normal(rng, outputs)
@@ -163,6 +171,57 @@ def images_of_tiles(threads: int) -> list[str]:
             got = _engine.run_op("Conv", half, [x, w, b], 1, threads, True, True, LOW)[0]
             if not np.array_equal(np.isnan(got), np.isnan(get("Conv").evaluate([x, w, b], attrs)[0])):
                 wrong.append(f"image {case}: NaN does not stay where it belongs")
+    return wrong
+
+
+def other_ops_of_images(threads: int) -> list[str]:
+    """What lies between such convolutions: their numbers are of bfloat16, and NaN is where the reference has it."""
+    rng = np.random.default_rng(15)
+    wrong = []
+    sides, none = [1, 1], [0, 0, 0, 0]
+    pools = [
+        {"kernel": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "dilations": sides},
+        {"kernel": [2, 2], "strides": [2, 2], "pads": none, "dilations": sides, "ceil_mode": True},
+        {"kernel": [3, 2], "strides": [1, 3], "pads": [0, 1, 2, 0], "dilations": [2, 1]},
+    ]
+    cases = [(op, attrs) for op in ("MaxPool", "AveragePool") for attrs in pools]
+    cases += [("AveragePool", {**pools[0], "count_include_pad": True}), ("GlobalAveragePool", {})]
+    cases += [
+        ("Resize", {"mode": mode, "coordinate_mode": place})
+        for mode, place in (("linear", "half_pixel"), ("linear", "align_corners"), ("cubic", "half_pixel"))
+    ]
+    for (n, c, height, width), (op, attrs) in itertools.product(((1, 16, 7, 9), (2, 67, 13, 8), (1, 64, 5, 33)), cases):
+        x = rounded(normal(rng, n, c, height, width))
+        values: list = [x]
+        if op == "Resize":
+            values = [x, None, None, np.array([n, c, 2 * height - 1, width + 3], np.int64)]
+        # What is not finite is spread by weights of 0 in other places, as it is in other layouts.
+        for special in (0,) if op == "Resize" else (0, np.nan, np.inf, -np.inf):
+            x[0, 1, -1, -1] = special
+            want = get(op).evaluate(values, attrs)[0]
+            got = _engine.run_op(op, {**attrs, "half_image": True}, values, 1, threads, True, True, LOW)[0]
+            exact = op in ("MaxPool", "GlobalAveragePool")
+            room = (1e-6 if exact else 1 / 255) * np.abs(want) + 1e-6
+            with np.errstate(invalid="ignore"):
+                same = (np.abs(got - want) <= room) | (got == want) | (np.isnan(got) & np.isnan(want))
+            if got.shape != want.shape or not same.all():
+                wrong.append(f"{op} of images {x.shape} {attrs} {special}")
+            if op != "GlobalAveragePool" and not np.array_equal(got, rounded(got), equal_nan=True):
+                wrong.append(f"{op} of images {x.shape} {attrs} is not of bfloat16")
+    for shapes in ((16, 32), (33, 40, 17), (64, 1, 67)):
+        parts = [rounded(normal(rng, 2, c, 5, 7)) for c in shapes]
+        got = _engine.run_op("Concat", {"axis": 1, "half_image": True}, parts, 1, threads, True, True, LOW)[0]
+        if not np.array_equal(got, np.concatenate(parts, 1)):
+            wrong.append(f"Concat of images {shapes}")
+    for n, c, height, width, outputs, kernel in ((1, 64, 7, 9, 48, 2), (2, 33, 5, 17, 70, 3), (1, 40, 3, 40, 32, 1)):
+        x, w = rounded(normal(rng, n, c, height, width)), normal(rng, c, outputs, kernel, kernel)
+        attrs = {"strides": [kernel] * 2, "pads": none, "dilations": sides, "output_padding": [0, 0]}
+        values = [x, w, normal(rng, outputs), rounded(normal(rng, n, outputs, kernel * height, kernel * width))]
+        want = np.maximum(get("ConvTranspose").evaluate([x, rounded(w), *values[2:]], attrs)[0], 0)
+        half = {**attrs, "half_image": True, "activation": "relu"}
+        got = _engine.run_op("ConvTranspose", half, values, 1, threads, True, True, LOW)[0]
+        if got.shape != want.shape or not (np.abs(got - want) <= np.abs(want) / 255 + 1e-5).all():
+            wrong.append(f"ConvTranspose of images {x.shape}: {error(got, want):.2g}")
     return wrong
 
 
@@ -220,6 +279,35 @@ def network_of_rows(folder: Path, threads: int) -> list[str]:
         want = run("Linear", {"activation": activation}, [x.astype(np.float32), w, b, *residual], threads=threads)[0]
         if not np.array_equal(got, want.astype(got.dtype)):
             wrong.append(f"network of rows: {w.shape} {activation}")
+    return wrong
+
+
+def network_from_a_picture(folder: Path, threads: int) -> list[str]:
+    """From planes of three channels to means: poolings, branches, and back to a larger size, without a conversion."""
+    s = Spelling()
+    rng = np.random.default_rng(16)
+
+    def conv(x: str, channels: int, outputs: int, kernel: int, op: str = "Conv", **attrs: object) -> str:
+        shape = (channels, outputs) if op == "ConvTranspose" else (outputs, channels)
+        w = normal(rng, *shape, kernel, kernel) * np.float32(1.5 / kernel)
+        return s.op(op, x, s.constant(w), s.constant(normal(rng, outputs)), kernel_shape=[kernel] * 2, **attrs)[0]
+
+    x = s.Relu(conv(s.input(2, 3, 41, 37), 3, 40, 7, strides=[2, 2], pads=[3] * 4))
+    x = s.MaxPool(x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    left = s.Relu(conv(x, 40, 33, 3, pads=[1] * 4))
+    right = conv(s.AveragePool(x, kernel_shape=[3, 3], strides=[1, 1], pads=[1] * 4), 40, 48, 1)
+    y = s.Relu(conv(s.Concat(left, right, axis=1), 81, 64, 3, pads=[1] * 4))
+    y = conv(y, 64, 35, 2, op="ConvTranspose", strides=[2, 2])
+    y = conv(s.Resize(y, "", s.constant(np.array([1, 1, 2, 2], np.float32)), mode="linear"), 35, 48, 1)
+    (folder / "p.onnx").write_bytes(s.model(s.GlobalAveragePool(s.Relu(y))))
+    minnow.convert(folder / "p.onnx", output=folder / "p.mnn", verify=False)
+    session = minnow.load(folder / "p.mnn", threads=threads, precision="low")
+    got = next(iter(session.run(s.inputs).values()))
+    want = next(iter(minnow.load(folder / "p.mnn", precision="high").run(s.inputs).values()))
+    schemes = [row["scheme"] for row in session.profile(s.inputs, 1)]
+    wrong = [] if error(got, want) <= LEVELS["low"] else [f"network from a picture: {error(got, want):.2g}"]
+    if sum("_last_" in scheme for scheme in schemes) != 6 or {"pack", "unpack"} & set(schemes):
+        wrong.append(f"network from a picture: {schemes}")
     return wrong
 
 
@@ -477,10 +565,12 @@ if __name__ == "__main__":
             lines += attention_of_tiles(Path(folder), 1) + attention_of_tiles(Path(folder), 2)
             lines += network_of_images(Path(folder), 1) + network_of_images(Path(folder), 2)
             lines += network_of_rows(Path(folder), 1) + network_of_rows(Path(folder), 3)
+            lines += network_from_a_picture(Path(folder), 1) + network_from_a_picture(Path(folder), 2)
     if scheme != "gemm_packed":
         for n, level in itertools.product((1, 3), (LOW, NORMAL)):
             lines += products_of_tiles(n, level, int(sys.argv[1])) + convolutions_of_tiles(n, level)
         lines += specials_of_tiles() + images_of_tiles(1) + images_of_tiles(3)
+        lines += other_ops_of_images(1) + other_ops_of_images(3)
         lines += masked_attention_of_tiles(1) + masked_attention_of_tiles(3)
     sys.stdout.write("\n".join([f"{_engine.isa()} {scheme}", *lines, ""]))
     sys.exit(bool(lines))

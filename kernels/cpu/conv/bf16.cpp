@@ -20,7 +20,7 @@ constexpr int64_t kHeadBytes = 64 + 4 * kBf16Pixels * kBf16Blocks * kBf16Columns
 
 class ConvBf16 final : public ConvScheme {
  public:
-  explicit ConvBf16(const ConvShape& shape)
+  [[gnu::cold]] explicit ConvBf16(const ConvShape& shape)
       : s_(shape), chunks_(ceil_div(s_.ic, kBf16Depth)), blocks_(ceil_div(s_.oc, kBf16Columns)) {
     flat_ = s_.kh == 1 && s_.kw == 1 && s_.sh == 1 && s_.sw == 1 && s_.top == 0 && s_.left == 0 && s_.oh == s_.ih &&
             s_.ow == s_.iw;
@@ -45,7 +45,7 @@ class ConvBf16 final : public ConvScheme {
   int64_t packed_floats() const override { return blocks_ * block_bytes() / 4; }
 
   // [output block][32 input channels][kh][kw][pairs of channels][output channel][2]
-  void pack(const float* w, float* packed, ThreadPool*) const override {
+  [[gnu::cold]] void pack(const float* w, float* packed, ThreadPool*) const override {
     const int64_t taps = s_.kh * s_.kw;
     uint16_t* to = reinterpret_cast<uint16_t*>(packed);
     LongLoop loop;

@@ -2,6 +2,8 @@
 // convolution reads the image itself; others a copy with its padding, in which all windows step by one pixel: a stride
 // takes every so manyth pixel, so the image is cut into as many phases along each axis, and what a tap sees is a phase,
 // shifted. Rows of a phase follow each other without a gap, and so do tiles; some results between rows are not wanted.
+// Of an image of a few channels, in planes of f32, windows are brought together piece by piece: all taps of a result
+// are one row of numbers.
 #include "kernels/cpu/conv/bf16_last.h"
 #include "kernels/cpu/machine/simd.h"
 
@@ -28,9 +30,12 @@ constexpr int64_t kHalfPartBytes = 512 << 10;  // of an image at a time, which s
 constexpr int64_t kHalfTasks = 4;              // for each thread
 constexpr int64_t kHalfSerialMacs = 20000;     // fewer are not worth waking a thread
 constexpr int64_t kTileFloats = kBf16Pixels * kBf16Blocks * kBf16Columns;
+constexpr int64_t kFewBytes = 1 << 10;  // of a window of an image of a few channels
 
 class ConvHalf final : public Kernel {
  public:
+  explicit ConvHalf(bool spreads) : spreads_(spreads) {}
+
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
     const Shape &x = node.in[0]->shape, &w = node.in[1]->shape, &y = node.out[0]->shape;
     Window window;
@@ -40,24 +45,31 @@ class ConvHalf final : public Kernel {
     channels_ = x[1];
     outs_ = y[1];
     own_ = half_channels(outs_);
-    pixel_ = 2 * half_channels(channels_);
+    is_plain_ = node.in[0]->layout == Layout::kPlain;
+    pixel_ = 2 * (is_plain_ ? channels_ : half_channels(channels_));
     threads_ = std::max(1, node.threads);
-    macs_ = Shape{y.count(), channels_, w[2], w[3]}.count();
-    is_direct_ = w[2] == 1 && w[3] == 1;
+    macs_ = spreads_ ? Shape{y.count(), channels_}.count() : Shape{y.count(), channels_, w[2], w[3]}.count();
+    is_direct_ = spreads_ || (!is_plain_ && w[2] == 1 && w[3] == 1);
     for (size_t i = 0; i < 2; ++i) {
       Axis& a = axis_[i];
-      a = {x[static_cast<int>(i) + 2], y[static_cast<int>(i) + 2], window.kernel[i],
-           window.stride[i],           window.dilation[i],         window.begin[i]};
+      const int64_t in = x[static_cast<int>(i) + 2], out = y[static_cast<int>(i) + 2];
+      a = {in, out, window.kernel[i], window.stride[i], window.dilation[i], window.begin[i]};
+      if (spreads_) {
+        if (a.kernel != a.stride || a.dilation != 1 || a.begin != 0 || a.out != a.in * a.stride)
+          return fail(Code::kUnsupported, "results of a transposed convolution overlap");
+        a = {in, in, 1, 1, 1, 0};
+        spread_[i] = window.stride[i];
+      }
       is_direct_ = is_direct_ && a.stride == 1 && a.begin == 0 && a.in == a.out;
     }
     is_empty_ = y.count() == 0;
     *workspace = 0;
     if (is_empty_) return ok();
     MINNOW_RETURN_IF_ERROR(lay_out());
-    blocks_ = own_ / kBf16Columns;
+    blocks_ = own_ / kBf16Columns * spread_[0] * spread_[1];
     const auto fill = [&](void* to) { pack(node.constant[1]->as<float>(), static_cast<uint16_t*>(to)); };
     if (node.constant[1] != nullptr)
-      weights_.make(node, {1}, "bf16_last", weights_bytes(), fill);
+      weights_.make(node, {1}, is_plain_ ? "bf16_few" : spreads_ ? "bf16_spread" : "bf16_last", weights_bytes(), fill);
     else
       weights_.clear();
     cut();
@@ -78,10 +90,13 @@ class ConvHalf final : public Kernel {
     if (context.in.size() > 2 && context.in[2] != nullptr)
       std::memcpy(bias, context.in[2]->data, static_cast<size_t>(4 * outs_));
     const Tensor& x = *context.in[0];
-    if (!is_direct_) {
+    // Where one thread does all, rows are copied just before they are read, so that they are still in a cache.
+    const bool late = !is_direct_ && !is_plain_ && context.pool->threads() == 1;
+    if (!is_direct_ && !late) {
       const auto lines = [&](int64_t begin, int64_t end, int) {
         LongLoop loop;
-        for (int64_t i = begin; i < end && loop.goes_on(16 + row_bytes() / 64); ++i) fill_row(x.as<char>(), i, image);
+        for (int64_t i = begin; i < end && loop.goes_on(16 + row_bytes() / 64); ++i)
+          is_plain_ ? fill_few(x.as<float>(), i, image) : fill_row(x.as<char>(), i, image);
       };
       const int64_t count = images_ * axis_[0].used * axis_[0].rows;
       context.pool->parallel_for(count, 1 + 32768 / (axis_[1].used * row_bytes()), lines);
@@ -89,17 +104,25 @@ class ConvHalf final : public Kernel {
     Call call = {is_direct_ ? x.as<char>() : image, weights, bias, nullptr, context.out[0]->as<uint16_t>()};
     if (context.in.size() > 3 && context.in[3] != nullptr) call.residual = context.in[3]->as<uint16_t>();
     const int64_t tasks = parts_ * shares_;
+    int64_t filled = 0;
     context.pool->parallel_for(tasks, macs_ < kHalfSerialMacs ? tasks : 1, [&](int64_t begin, int64_t end, int) {
       Worker worker;
       bf16_unit()->begin();
-      for (int64_t i = begin; i < end; ++i) run_task(call, i, worker);
+      for (int64_t i = begin; i < end; ++i) {
+        if (late) fill_task(x.as<char>(), i, image, &filled);
+        run_task(call, i, worker);
+      }
       bf16_unit()->end();
     });
   }
 
   bool reads(int i) const override { return i != 1 || weights_.empty(); }
   [[gnu::cold]] Profile profile() const override {
-    return {std::string(is_direct_ ? "gemm_last_" : "direct_last_") + bf16_unit()->name, macs_};
+    return {std::string(is_direct_  ? "gemm_last_"
+                        : is_plain_ ? "few_last_"
+                                    : "direct_last_") +
+                bf16_unit()->name,
+            macs_};
   }
 
  private:
@@ -115,20 +138,43 @@ class ConvHalf final : public Kernel {
   };
   struct Worker {
     alignas(64) float sums[kTileFloats];
+    alignas(64) char windows[kBf16Pixels * kFewBytes];
     int64_t place[kBf16Pixels];
     LongLoop loop;
   };
 
-  Status lay_out() {
+  [[gnu::cold]] Status lay_out() {
     for (Axis& a : axis_) {
       const int64_t reach = (a.kernel - 1) * a.dilation + 1;
-      a.used = std::min(a.stride, reach);
-      a.rows = a.out + (reach - 1) / a.stride;
+      a.used = is_plain_ ? 1 : std::min(a.stride, reach);
+      a.rows = is_plain_ ? (a.out - 1) * a.stride + reach : a.out + (reach - 1) / a.stride;
     }
     if (image_bytes() > std::numeric_limits<int64_t>::max() / 4)
       return fail(Code::kUnsupported, "the image is too large");
     const Axis &rows = axis_[0], &columns = axis_[1];
     offsets_.clear();
+    if (is_plain_) {
+      // Lines of taps that follow each other, cut where a step ends.
+      const int64_t line = columns.dilation == 1 ? columns.kernel : 1, numbers = channels_ * line;
+      int64_t place = 0;
+      few_.clear();
+      for (int64_t ky = 0; ky < rows.kernel; ++ky)
+        for (int64_t kx = 0; kx < columns.kernel; kx += line)
+          for (int64_t at = 0; at < numbers;) {
+            const int64_t first = place % kBf16Depth, some = std::min(numbers - at, kBf16Depth - first);
+            const int64_t tap = (ky * rows.dilation * columns.rows + kx * columns.dilation) * pixel_;
+            const uint64_t mask = ((uint64_t{1} << some) - 1) << first;
+            few_.push_back({tap + 2 * (at - first), static_cast<uint32_t>(mask), first + some == kBf16Depth});
+            at += some;
+            place += some;
+          }
+      few_.back().is_last = true;
+      steps_ = ceil_div(place, kBf16Depth);
+      width_ = images_ * rows.out * columns.out;
+      lines_ = 1;
+      pieces_ = ceil_div(width_, kBf16Pixels);
+      return ok();
+    }
     MINNOW_RETURN_IF_ERROR(kept_.keep(Shape{rows.kernel * columns.kernel, pixel_ / kStepBytes, 8}.count()));
     for (int64_t ky = 0; ky < rows.kernel; ++ky)
       for (int64_t kx = 0; kx < columns.kernel; ++kx) {
@@ -138,6 +184,7 @@ class ConvHalf final : public Kernel {
         for (int64_t at = 0; at < pixel_; at += kStepBytes)
           offsets_.push_back((row * columns.rows + x / columns.stride) * pixel_ + at);
       }
+    steps_ = static_cast<int64_t>(offsets_.size());
     // Where tiles are taken from: all images, or one.
     width_ = is_direct_ ? images_ * rows.out * columns.out : (rows.out - 1) * columns.rows + columns.out;
     lines_ = is_direct_ ? 1 : images_;
@@ -147,7 +194,6 @@ class ConvHalf final : public Kernel {
 
   static constexpr int64_t kStepBytes = 2 * kBf16Depth;  // of a pixel
 
-  int64_t steps() const { return static_cast<int64_t>(offsets_.size()); }
   int64_t row_bytes() const { return axis_[1].rows * pixel_; }
   int64_t plane_bytes() const { return axis_[0].rows * row_bytes(); }  // of a phase
   int64_t image_bytes() const {
@@ -157,20 +203,25 @@ class ConvHalf final : public Kernel {
     const int64_t behind = kReadPixels * pixel_ + kReadBytes;
     return all > std::numeric_limits<int64_t>::max() / 2 ? all : all + behind;
   }
-  int64_t block_bytes() const { return steps() * kBf16StepBytes; }
+  int64_t block_bytes() const { return steps_ * kBf16StepBytes; }
   int64_t weights_bytes() const { return blocks_ * block_bytes(); }
 
-  // [output block][kh][kw][32 input channels][pairs of channels][output channel][2]
-  void pack(const float* w, uint16_t* to) const {
-    const int64_t taps = axis_[0].kernel * axis_[1].kernel, of_tap = pixel_ / kStepBytes;
+  // [output block][kh][kw][32 input channels][pairs of channels][output channel][2]; of few channels, all of a window
+  // in place of the 32
+  [[gnu::cold]] void pack(const float* w, uint16_t* to) const {
+    const int64_t taps = axis_[0].kernel * axis_[1].kernel, places = spread_[0] * spread_[1];
+    const int64_t of_tap = is_plain_ ? channels_ : pixel_ / kStepBytes * kBf16Depth;
     LongLoop loop;
-    for (int64_t o = 0; o < own_; o += kBf16Columns)
-      for (int64_t step = 0; step < steps() && loop.goes_on(kBf16Depth * kBf16Columns); ++step)
+    for (int64_t o = 0; o < own_ * places; o += kBf16Columns)
+      for (int64_t step = 0; step < steps_ && loop.goes_on(kBf16Depth * kBf16Columns); ++step)
         for (int64_t pair = 0; pair < kBf16Depth / 2; ++pair, to += 2 * kBf16Columns) {
           alignas(64) float numbers[2 * kBf16Columns];
           for (int64_t i = 0; i < 2 * kBf16Columns; ++i) {
-            const int64_t out = o + i / 2, in = step % of_tap * kBf16Depth + 2 * pair + i % 2, tap = step / of_tap;
-            numbers[i] = out < outs_ && in < channels_ ? w[(out * channels_ + in) * taps + tap] : 0.0f;
+            const int64_t at = step * kBf16Depth + 2 * pair + i % 2;
+            const int64_t out = (o + i / 2) % own_, in = at % of_tap, tap = at / of_tap;
+            const int64_t from =
+                spreads_ ? (in * outs_ + out) * places + (o + i / 2) / own_ : (out * channels_ + in) * taps + tap;
+            numbers[i] = out < outs_ && in < channels_ && tap < taps ? w[from] : 0.0f;
           }
           bf16_round_row(numbers, 2 * kBf16Columns, 2 * kBf16Columns, to, nullptr, 0);
         }
@@ -197,10 +248,24 @@ class ConvHalf final : public Kernel {
     }
   }
 
+  // A row of an image in planes, with its padding.
+  void fill_few(const float* x, int64_t i, char* image) const {
+    const Axis &rows = axis_[0], &columns = axis_[1];
+    const int64_t n = i / rows.rows, y = i % rows.rows - rows.begin, plane = rows.in * columns.in;
+    char* to = image + i * row_bytes();
+    const int64_t first = std::clamp<int64_t>(columns.begin, 0, columns.rows);
+    int64_t last = std::clamp<int64_t>(columns.in + columns.begin, first, columns.rows);
+    if (y < 0 || y >= rows.in) last = first;
+    std::memset(to, 0, static_cast<size_t>(first * pixel_));
+    std::memset(to + last * pixel_, 0, static_cast<size_t>((columns.rows - last) * pixel_));
+    const float* from = x + n * channels_ * plane + y * columns.in + first - columns.begin;
+    bf16_join_planes(from, plane, channels_, last - first, reinterpret_cast<uint16_t*>(to + first * pixel_));
+  }
+
   static int64_t ceil_div_any(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
 
   // Tasks are a part of the pieces, of 32 results each, and a share of the pairs of blocks.
-  void cut() {
+  [[gnu::cold]] void cut() {
     const int64_t pairs = ceil_div(blocks_, kBf16Blocks);
     part_ = std::min(std::max<int64_t>(1, kHalfPartBytes / (kBf16Pixels * pixel_)), pieces_);
     if (threads_ > 1) part_ = std::min(part_, std::max<int64_t>(1, pieces_ / (kHalfTasks * threads_)));
@@ -209,7 +274,19 @@ class ConvHalf final : public Kernel {
     share_ = ceil_div(pairs, shares_);
     shares_ = ceil_div(pairs, share_);
     const int64_t piece = (axis_[0].kernel - 1) * row_bytes() + kBf16Pixels * pixel_;
-    by_pieces_ = share_ * kBf16Blocks * block_bytes() <= kHalfPartBytes && piece <= kHalfPieceBytes;
+    by_pieces_ = is_plain_ || (share_ * kBf16Blocks * block_bytes() <= kHalfPartBytes && piece <= kHalfPieceBytes);
+  }
+
+  // The rows of all phases that a task looks at, from the first one that is not there.
+  void fill_task(const char* x, int64_t task, char* image, int64_t* filled) const {
+    const Axis& rows = axis_[0];
+    const int64_t per_line = ceil_div(width_, kBf16Pixels);
+    const int64_t piece = std::min((task / shares_ + 1) * part_, pieces_) - 1;
+    const int64_t below = rows.rows - rows.out, y = (piece % per_line + 1) * kBf16Pixels / axis_[1].rows + 1 + below;
+    const int64_t end = piece / per_line * rows.rows + std::min(rows.rows, y);
+    for (int64_t& i = *filled; i < end; ++i)
+      for (int64_t phase = 0; phase < rows.used; ++phase)
+        fill_row(x, (i / rows.rows * rows.used + phase) * rows.rows + i % rows.rows, image);
   }
 
   void run_task(const Call& call, int64_t task, Worker& worker) const {
@@ -217,14 +294,15 @@ class ConvHalf final : public Kernel {
     const int64_t share = task % shares_ * share_ * kBf16Blocks;
     const int64_t limit = std::min(share + share_ * kBf16Blocks, blocks_);
     Bf16Tile t;
-    t.in_pixel = pixel_;
+    t.in_pixel = is_plain_ ? steps_ * kStepBytes : pixel_;
     t.w_block = block_bytes();
-    t.inner = steps();
-    t.offset = offsets_.data();
+    t.inner = steps_;
+    t.in_inner = kStepBytes;
+    t.offset = is_plain_ ? nullptr : offsets_.data();
     t.sums = worker.sums;
     if (by_pieces_) {
-      for (int64_t i = first; i < last && worker.loop.goes_on(2 * steps() * (limit - share)); ++i) {
-        take_piece(i, call, t, worker.place);
+      for (int64_t i = first; i < last && worker.loop.goes_on(2 * steps_ * (limit - share)); ++i) {
+        take_piece(i, call, t, worker);
         for (int64_t block = share; block < limit; block += kBf16Blocks) multiply(call, block, limit, t, worker);
       }
       return;
@@ -232,8 +310,8 @@ class ConvHalf final : public Kernel {
     for (int64_t block = share; block < limit; block += kBf16Blocks) {
       // The next weights, a part of them beside each piece.
       const int64_t next = std::clamp<int64_t>(limit - block - kBf16Blocks, 0, kBf16Blocks) * block_bytes();
-      for (int64_t i = first; i < last && worker.loop.goes_on(4 * steps()); ++i) {
-        take_piece(i, call, t, worker.place);
+      for (int64_t i = first; i < last && worker.loop.goes_on(4 * steps_); ++i) {
+        take_piece(i, call, t, worker);
         t.bring(call.weights + (block + kBf16Blocks) * block_bytes(), next, i - first, last - first);
         multiply(call, block, limit, t, worker);
       }
@@ -241,14 +319,14 @@ class ConvHalf final : public Kernel {
   }
 
   void multiply(const Call& call, int64_t block, int64_t limit, Bf16Tile& t, Worker& worker) const {
-    const int64_t column = block * kBf16Columns;
+    const int64_t column = block * kBf16Columns % own_, place = block * kBf16Columns / own_;
+    const int64_t to = place_of(place / spread_[1], place % spread_[1]) + column;
     t.blocks = static_cast<int>(std::min(kBf16Blocks, limit - block));
     t.w = call.weights + block * block_bytes();
     bf16_unit()->multiply(t);
-    Bf16Pixels result = {
-        worker.sums,     t.pixels,           t.blocks,
-        worker.place,    call.bias + column, call.residual == nullptr ? nullptr : call.residual + column,
-        call.y + column, activation_.low,    activation_.high};
+    Bf16Pixels result = {worker.sums,  t.pixels,           t.blocks,
+                         worker.place, call.bias + column, call.residual == nullptr ? nullptr : call.residual + to,
+                         call.y + to,  activation_.low,    activation_.high};
     if (!activation_.is_clamp()) {
       bf16_add_to_sums(result);
       activate(activation_, worker.sums, t.pixels * kBf16Blocks * kBf16Columns);
@@ -259,12 +337,31 @@ class ConvHalf final : public Kernel {
   }
 
   // The pixels of a piece, and where their results belong.
-  void take_piece(int64_t i, const Call& call, Bf16Tile& t, int64_t* place) const {
+  void take_piece(int64_t i, const Call& call, Bf16Tile& t, Worker& worker) const {
+    int64_t* place = worker.place;
     const Axis &rows = axis_[0], &columns = axis_[1];
     const int64_t per_line = ceil_div(width_, kBf16Pixels), line = i / per_line, at = i % per_line * kBf16Pixels;
     t.pixels = static_cast<int>(std::min(kBf16Pixels, width_ - at));
+    if (is_plain_) {
+      int64_t x = at % columns.out, y = at / columns.out % rows.out, n = at / columns.out / rows.out;
+      const char* from[kBf16Pixels];
+      for (int64_t r = 0; r < t.pixels; ++r) {
+        place[r] = (at + r) * own_;
+        from[r] = call.from + ((n * rows.rows + y * rows.stride) * columns.rows + x * columns.stride) * pixel_;
+        if (++x < columns.out) continue;
+        x = 0;
+        if (++y == rows.out) y = 0, ++n;
+      }
+      bf16_bring_windows(from, t.pixels, few_.data(), static_cast<int64_t>(few_.size()), worker.windows);
+      t.in = worker.windows;
+      return;
+    }
     if (is_direct_) {
-      for (int64_t r = 0; r < t.pixels; ++r) place[r] = (at + r) * own_;
+      for (int64_t r = 0; r < t.pixels; ++r) {
+        const int64_t line_of = (at + r) / columns.in;
+        place[r] =
+            spreads_ ? place_of(line_of * spread_[0], (at + r - line_of * columns.in) * spread_[1]) : (at + r) * own_;
+      }
       t.in = call.from + at * pixel_;
       return;
     }
@@ -276,15 +373,22 @@ class ConvHalf final : public Kernel {
     }
   }
 
+  // Where a pixel of a transposed convolution's results is.
+  int64_t place_of(int64_t row, int64_t column) const { return (row * axis_[1].in * spread_[1] + column) * own_; }
+
   Activation activation_;
   Axis axis_[2];
   int64_t images_ = 0, channels_ = 0, outs_ = 0, own_ = 0, macs_ = 0;
   int64_t pixel_ = 0;  // bytes of a pixel of the image that is read
-  int64_t width_ = 0, lines_ = 0, pieces_ = 0, blocks_ = 0;
+  int64_t steps_ = 0, width_ = 0, lines_ = 0, pieces_ = 0, blocks_ = 0;
   int64_t part_ = 1, parts_ = 1, share_ = 1, shares_ = 1;  // pieces of a part, pairs of blocks of a share
   bool by_pieces_ = false;  // all weights of a share for a piece, which stays in the first cache
+  const bool spreads_;      // a transposed convolution: a pixel makes some pixels, and no other does
+  int64_t spread_[2] = {1, 1};
+  bool is_plain_ = false;  // few channels, in planes
   bool is_direct_ = false, is_empty_ = false;
   std::vector<int64_t> offsets_;  // of the steps
+  std::vector<Bf16Piece> few_;    // of a window of few channels
   KeptMemory kept_;
   Packed weights_;
   int threads_ = 1;
@@ -292,21 +396,33 @@ class ConvHalf final : public Kernel {
 
 }  // namespace
 
-bool takes_half_images(const std::vector<const TensorType*>& in) {
-  if (!kHasLowPrecision || bf16_unit() == nullptr || in.size() < 2 || (in.size() > 4 && in[4] != nullptr)) return false;
+LayoutRule layout_of_half_images(const std::vector<const TensorType*>& in, LayoutRule other) {
+  if (!kHasLowPrecision || bf16_unit() == nullptr || in.size() < 2 || (in.size() > 4 && in[4] != nullptr)) return other;
   const Shape &x = in[0]->shape, &w = in[1]->shape;
-  return in[0]->dtype == DType::kF32 && x.rank() == 4 && x.count() > 0 && w.count() > 0 && w[1] == x[1] &&
-         w[2] * w[3] <= kHalfTaps && std::max(x[1], w[0]) <= kHalfChannels;
+  if (in[0]->dtype != DType::kF32 || x.rank() != 4 || x.count() == 0 || w.count() == 0 || w[1] != x[1] ||
+      w[2] * w[3] > kHalfTaps || std::max(x[1], w[0]) > kHalfChannels)
+    return other;
+  const bool few = x[1] <= kBf16PlanesAtOnce && 2 * x[1] * w[2] * w[3] <= kFewBytes;
+  return few && (in.size() < 4 || in[3] == nullptr) ? LayoutRule::kMakesLast : LayoutRule::kLast;
 }
 
-std::unique_ptr<Kernel> create_conv_half() { return std::make_unique<ConvHalf>(); }
+std::unique_ptr<Kernel> create_conv_half(bool transposed) { return std::make_unique<ConvHalf>(transposed); }
+
+LayoutRule layout_of_half_deconv(const std::vector<const TensorType*>& in, LayoutRule other) {
+  if (!kHasLowPrecision || bf16_unit() == nullptr || in.size() < 2 || in.size() > 4) return other;
+  const Shape &x = in[0]->shape, &w = in[1]->shape;
+  const bool fits = in[0]->dtype == DType::kF32 && x.rank() == 4 && x.count() > 0 && w.count() > 0 && w[0] == x[1] &&
+                    w[2] * w[3] <= kHalfTaps && std::max(x[1], w[1]) <= kHalfChannels;
+  return fits ? LayoutRule::kLast : other;
+}
 
 }  // namespace minnow
 #else
 namespace minnow {
 
-bool takes_half_images(const std::vector<const TensorType*>&) { return false; }
-std::unique_ptr<Kernel> create_conv_half() { return nullptr; }
+LayoutRule layout_of_half_images(const std::vector<const TensorType*>&, LayoutRule other) { return other; }
+LayoutRule layout_of_half_deconv(const std::vector<const TensorType*>&, LayoutRule other) { return other; }
+std::unique_ptr<Kernel> create_conv_half(bool) { return nullptr; }
 
 }  // namespace minnow
 #endif

@@ -5,11 +5,15 @@
 #include <vector>
 
 #include "kernels/core/kernel.h"
+#include "kernels/core/kernel_table.h"
 
 namespace minnow {
 
-// Whether there is a kernel for such a convolution, by the types of its inputs.
-bool takes_half_images(const std::vector<const TensorType*>& inputs);
-std::unique_ptr<Kernel> create_conv_half();
+// Of such a convolution, by the types of its inputs: kLast, kMakesLast for an image of a few channels, or `other` where
+// there is no kernel for it.
+LayoutRule layout_of_half_images(const std::vector<const TensorType*>& inputs, LayoutRule other);
+// Of a transposed one, each of whose results comes from one pixel.
+LayoutRule layout_of_half_deconv(const std::vector<const TensorType*>& inputs, LayoutRule other);
+std::unique_ptr<Kernel> create_conv_half(bool transposed);
 
 }  // namespace minnow

@@ -341,11 +341,11 @@ LayoutRule layout_conv(const std::vector<const TensorType*>& inputs) {
 }
 
 LayoutRule layout_half_conv(const std::vector<const TensorType*>& inputs) {
-  return takes_half_images(inputs) ? LayoutRule::kLast : layout_conv(inputs);
+  return layout_of_half_images(inputs, layout_conv(inputs));
 }
 
 std::unique_ptr<Kernel> create_float_conv(const NodeContext& node) {
-  if (kHasLast && node.out[0]->layout == Layout::kLast) return create_conv_half();
+  if (kHasLast && node.out[0]->layout == Layout::kLast) return create_conv_half(false);
   if (!is_packed(node.in)) return make_conv_plain(node);
   return std::make_unique<ConvPacked>();
 }

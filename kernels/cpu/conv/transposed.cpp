@@ -1,4 +1,5 @@
 // The op ConvTranspose, and its kernel for packed f32.
+#include "kernels/cpu/conv/bf16_last.h"
 #include "kernels/cpu/conv/transposed.h"
 
 #include <algorithm>
@@ -461,7 +462,12 @@ LayoutRule layout_deconv(const std::vector<const TensorType*>& inputs) {
   return is_packed_deconv(inputs) ? LayoutRule::kPacked : LayoutRule::kPlain;
 }
 
+LayoutRule layout_half_deconv(const std::vector<const TensorType*>& inputs) {
+  return layout_of_half_deconv(inputs, layout_deconv(inputs));
+}
+
 std::unique_ptr<Kernel> create_float_deconv(const NodeContext& node) {
+  if (kHasLast && node.out[0]->layout == Layout::kLast) return create_conv_half(true);
   if (!is_packed_deconv(node.in)) return make_deconv_plain(node);
   return std::make_unique<DeconvPacked>();
 }
@@ -471,7 +477,8 @@ std::unique_ptr<Kernel> create_deconv(const NodeContext& node) {
 }
 
 MINNOW_OP("ConvTranspose", infer_deconv, kNoTrait, macs_per_input);
-MINNOW_KERNEL("ConvTranspose", create_deconv, LayoutRule::kPacked, /*in_place=*/false, layout_deconv);
+MINNOW_KERNEL("ConvTranspose", create_deconv, LayoutRule::kPacked, /*in_place=*/false, layout_deconv, Pieces::kNone,
+              layout_half_deconv);
 
 }  // namespace
 }  // namespace minnow

@@ -96,6 +96,21 @@ void bf16_round_blocks(const float* first, const float* second, int64_t channels
 bool bf16_round_pair(const float* first, const float* second, int64_t columns, uint16_t* to);
 void bf16_round_pair_avx512(const float* first, const float* second, int64_t columns, uint16_t* to);
 
+// Pixels of a few planes of numbers, rounded, with the channels of a pixel side by side. With the instruction set
+// avx512.
+constexpr int64_t kBf16PlanesAtOnce = 4;  // channels at the most
+void bf16_join_planes(const float* from, int64_t plane, int64_t channels, int64_t pixels, uint16_t* to);
+
+// A part of a window that lies in one piece: which of the 32 numbers of a step it is, and how many bytes from the begin
+// of the window the first of the 32 would be.
+struct Bf16Piece {
+  int64_t offset;
+  uint32_t numbers;
+  bool is_last;  // of its step
+};
+// Windows brought together: all pieces of each, whole steps with zeros where there is no piece. Reads no other numbers.
+void bf16_bring_windows(const char* const* from, int64_t count, const Bf16Piece* pieces, int64_t n, char* to);
+
 // bf16_store_pixels() by an instruction of avx512_bf16, as bf16_round_avx512().
 void bf16_store_avx512(const Bf16Pixels& result);
 

@@ -3,7 +3,9 @@
 #include <cstring>
 
 #include "kernels/cpu/convert/operand.h"
+#include "kernels/cpu/gemm/bf16_micro_kernel.h"
 #include "kernels/cpu/image/resample.h"
+#include "kernels/cpu/pool/half.h"
 #include "kernels/core/interrupt.h"
 #include "kernels/core/sort.h"
 #include "kernels/core/region.h"
@@ -145,6 +147,9 @@ class ResizeKernel final : public Kernel {
     }
     if (constant_) MINNOW_RETURN_IF_ERROR(read_operands(node.constant));
 
+    half_ = x_.layout == Layout::kLast;
+    if (half_ && (settings_.mode == Mode::kNearest || crop || changes(0) || changes(1) || !constant_))
+      return fail(Code::kUnsupported, "a Resize of this kind of such an image");
     packed_ = x_.layout == Layout::kPacked && x_.shape.rank() >= 2;
     repack_ = packed_ && (changes(0) || changes(1));
     make_grid();
@@ -158,7 +163,7 @@ class ResizeKernel final : public Kernel {
     } else {
       MINNOW_RETURN_IF_ERROR(plan_passes());
       threads_ = std::max(1, node.threads);
-      need += threads_ * 2 * buffer_ * static_cast<int64_t>(sizeof(float));
+      if (!half_) need += threads_ * 2 * buffer_ * static_cast<int64_t>(sizeof(float));
     }
     *workspace = need;
     return ok();
@@ -216,6 +221,12 @@ class ResizeKernel final : public Kernel {
     grid_.rank = x_.shape.rank();
     fixed_.fill(false);
     for (int k = 0; k < grid_.rank; ++k) grid_.axis[static_cast<size_t>(k)] = axes_[static_cast<size_t>(k)];
+    if (half_) {
+      const int64_t own = half_channels(x_.shape[1]);
+      grid_.axis[1] = axes_[2];
+      grid_.axis[2] = axes_[3];
+      grid_.axis[3] = {own, own, 1, 0, 1};
+    }
     if (!packed_ || repack_) return;
     const int64_t lanes = pack_width(), blocks = (x_.shape[1] + lanes - 1) / lanes;
     grid_.axis[1] = ResizeAxis{blocks, blocks, 1, 0, 1};
@@ -274,7 +285,7 @@ class ResizeKernel final : public Kernel {
 
   // ---- linear and cubic: passes over float, plane by plane, so that what is between two passes stays in the cache
 
-  Status plan_passes() {
+  [[gnu::cold]] Status plan_passes() {
     passes_.clear();
     int64_t table_bytes = 0;
     // Shrinking first makes the others cheaper.
@@ -315,6 +326,7 @@ class ResizeKernel final : public Kernel {
   }
 
   void interpolate(const RunContext& c, const char* src, char* dst, char* work) {
+    if (half_) return blend(c, reinterpret_cast<const uint16_t*>(src), reinterpret_cast<uint16_t*>(dst));
     const int64_t size = static_cast<int64_t>(dtype_size(x_.dtype)), planes = grid_.in(0, first_);
     const int64_t in = grid_.in(first_, grid_.rank), out = grid_.out(first_, grid_.rank);
     if (passes_.empty()) return copy_bytes(src, dst, planes * in * size, c.pool);
@@ -350,9 +362,35 @@ class ResizeKernel final : public Kernel {
     c.pool->parallel_for(planes, kResizeBytesPerTask / (4 * (in + out)) + 1, range);
   }
 
+  // The same of images of bf16 whose channels are last, both axes at once.
+  void blend(const RunContext& c, const uint16_t* src, uint16_t* dst) {
+    const int64_t height = grid_.axis[1].out, width = grid_.axis[2].out, own = grid_.axis[3].out;
+    const int64_t line = grid_.axis[2].in * own, image = grid_.axis[1].in * line;
+    const auto taps = [&](int k, int64_t i, int32_t* same) {
+      static constexpr float kWhole = 1;
+      for (const Pass& pass : passes_)
+        if (pass.at == k) return HalfTaps{&pass.table.index[i], &pass.table.weight[i], pass.table.taps, pass.table.out};
+      *same = static_cast<int32_t>(i);
+      return HalfTaps{same, &kWhole, 1, 1};
+    };
+    c.pool->parallel_for(
+        grid_.axis[0].out * height, kResizeBytesPerTask / (8 * width * own) + 1, [&](int64_t begin, int64_t end, int) {
+          LongLoop loop;
+          for (int64_t i = begin; i < end; ++i) {
+            int32_t row, column;
+            const HalfTaps y = taps(1, i % height, &row);
+            for (int64_t at = 0; at < width && loop.goes_on(y.n * own / 8); ++at) {
+              const HalfTaps x = taps(2, at, &column);
+              for (int64_t k = 0; k < own; k += kHalvesAtOnce)
+                blend_halves(src + i / height * image + k, y, line, x, own, dst + (i * width + at) * own + k);
+            }
+          }
+        });
+  }
+
   // ---- tf_crop_and_resize: what lies outside the input has a value of its own
 
-  void extrapolate(const RunContext& c, char* dst) {
+  [[gnu::cold]] void extrapolate(const RunContext& c, char* dst) {
     uint64_t value = 0;
     convert(DType::kF32, &settings_.extrapolation, y_.dtype, &value, 1);
     const size_t size = dtype_size(y_.dtype);
@@ -384,6 +422,7 @@ class ResizeKernel final : public Kernel {
   KeptMemory tables_;  // of all passes
   bool constant_ = false;
   bool packed_ = false;
+  bool half_ = false;    // bf16 with channels last
   bool repack_ = false;  // N or C changes: the packed input is computed plain
   int first_ = 0;        // the axes before are planes
   int last_ = -1;
@@ -393,8 +432,14 @@ class ResizeKernel final : public Kernel {
 
 std::unique_ptr<Kernel> create_resize(const NodeContext& node) { return std::make_unique<ResizeKernel>(node.attrs); }
 
+LayoutRule layout_half_resize(const std::vector<const TensorType*>& in) {
+  const bool fits = kHasLast && in[0]->dtype == DType::kF32 && in[0]->shape.rank() == 4 && bf16_unit() != nullptr;
+  return fits ? LayoutRule::kLast : LayoutRule::kFollow;
+}
+
 MINNOW_OP("Resize", infer_resize);
-MINNOW_KERNEL("Resize", create_resize, LayoutRule::kFollow);
+MINNOW_KERNEL("Resize", create_resize, LayoutRule::kFollow, /*in_place=*/false, nullptr, Pieces::kNone,
+              layout_half_resize);
 
 }  // namespace
 }  // namespace minnow

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "hwy/detect_compiler_arch.h"
 #include "kernels/core/tensor.h"
@@ -31,6 +32,8 @@ int64_t stored_bytes(const TensorType& type);
 // beyond C get copies of valid values, so that computing on them meets no NaN or denormal that is not in the data.
 void pack_channels(const Tensor& plain, Tensor* packed, ThreadPool* pool);
 void unpack_channels(const Tensor& packed, Tensor* plain, ThreadPool* pool);
+// The channels of some images of Layout::kLast side by side.
+void join_channels_last(const std::vector<const Tensor*>& from, Tensor* to, ThreadPool* pool);
 // The same, or a plain copy, as the layouts of the two tensors ask for. Nothing is done when they share their memory.
 void convert_layout(const Tensor& from, Tensor* to, ThreadPool* pool);
 

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/machine/cost.h"
 #include "kernels/cpu/convert/operand.h"
+#include "kernels/cpu/gemm/bf16_micro_kernel.h"
 #include "kernels/core/movement.h"
 #include "kernels/cpu/table.h"
 #include "kernels/cpu/machine/packed_layout.h"
@@ -182,54 +183,25 @@ Status infer_split(InferContext& c) {
               static_cast<long long>(c.shape(0)[axis]), axis);
 }
 
-// Of pixels with their channels side by side. What an input has beyond its channels is overwritten by the next one.
-class ConcatLast final : public Kernel {
- public:
-  [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
-    *workspace = 0;
-    const Shape& y = node.out[0]->shape;
-    own_ = last_channels(y[1]);
-    pixels_ = y.count() == 0 ? 0 : y[0] * y[2] * y[3];
-    return ok();
-  }
-  void run(const RunContext& c) override {
-    c.pool->parallel_for(pixels_, 1 + 16384 / own_, [&](int64_t begin, int64_t end, int) {
-      // Pixels that stay in the first cache, of one input after the other.
-      for (int64_t some = std::max<int64_t>(1, 16384 / own_); begin < end; begin += some) {
-        int64_t at = 0;
-        for (const Tensor* x : c.in) {
-          const int64_t own = last_channels(x->dim(1)), bytes = std::min(own, own_ - at);
-          if (own == 0) continue;
-          const char* from = x->as<char>() + begin * own;
-          char* to = c.out[0]->as<char>() + begin * own_ + at;
-          for (int64_t i = std::min(some, end - begin); i > 0; --i, from += own, to += own_) {
-            int64_t k = 0;
-            for (; k + 16 <= bytes; k += 16) std::memcpy(to + k, from + k, 16);
-            std::memcpy(to + k, from + k, static_cast<size_t>(bytes - k));
-          }
-          at += x->dim(1);
-        }
-      }
-    });
-  }
-  [[gnu::cold]] Profile profile() const override { return {"pixels"}; }
-
- private:
-  int64_t own_ = 0, pixels_ = 0;
-};
+void run_concat_last(const Attrs&, const RunContext& c) { join_channels_last(c.in, c.out[0], c.pool); }
 
 LayoutRule layout_of_concat(const std::vector<const TensorType*>& in) {
   return kHasLast && dtype_size(in[0]->dtype) == 1 ? LayoutRule::kFollowLast : LayoutRule::kConcat;
 }
 
+LayoutRule layout_of_half_concat(const std::vector<const TensorType*>&) {
+  return kHasLast && bf16_unit() != nullptr ? LayoutRule::kConcatLast : LayoutRule::kConcat;
+}
+
 std::unique_ptr<Kernel> create_concat(const NodeContext& node) {
   if constexpr (kHasLast)
-    if (node.out[0]->layout == Layout::kLast) return std::make_unique<ConcatLast>();
+    if (node.out[0]->layout == Layout::kLast) return create_simple<run_concat_last>(node);
   return create_copy<plan_stored_concat>(node);
 }
 
 MINNOW_OP("Concat", infer_concat);
-MINNOW_KERNEL("Concat", create_concat, LayoutRule::kConcat, /*in_place=*/false, layout_of_concat);
+MINNOW_KERNEL("Concat", create_concat, LayoutRule::kConcat, /*in_place=*/false, layout_of_concat, Pieces::kNone,
+              layout_of_half_concat);
 MINNOW_OP("Split", infer_split);
 MINNOW_KERNEL("Split", create_copy<plan_split>);
 

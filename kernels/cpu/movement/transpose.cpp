@@ -300,6 +300,29 @@ namespace {
 
 }  // namespace
 
+// Lines of 64 bytes are copied whole: what lies behind a pixel's channels is written after them, but for the last
+// pixels of a piece.
+void join_channels_last(const std::vector<const Tensor*>& from, Tensor* to, ThreadPool* pool) {
+  constexpr int64_t kLine = 64;
+  const bool half = to->type.dtype == DType::kF32;
+  const auto stored = [&](int64_t n) { return half ? 2 * half_channels(n) : last_channels(n); };
+  const int64_t pixels = to->dim(0) * to->dim(2) * to->dim(3), own = stored(to->dim(1));
+  pool->parallel_for(pixels, 1 + 65536 / own, [&](int64_t begin, int64_t end, int) {
+    for (int64_t p = begin; p < end; ++p) {
+      char *out = to->as<char>() + p * own, *const behind = out + own;
+      const bool whole = (end - 1 - p) * own >= kLine;
+      for (const Tensor* x : from) {
+        const int64_t bytes = (half ? 2 : 1) * x->dim(1);
+        const char* in = x->as<char>() + p * stored(x->dim(1));
+        for (int64_t at = 0; at < bytes && whole; at += kLine) std::memcpy(out + at, in + at, kLine);
+        if (!whole) std::memcpy(out, in, static_cast<size_t>(bytes));
+        out += bytes;
+      }
+      if (out < behind) std::memset(out, 0, static_cast<size_t>(behind - out));
+    }
+  });
+}
+
 void convert_layout(const Tensor& from, Tensor* to, ThreadPool* pool) {
   if (from.data == to->data) return;
   if constexpr (kHasLast) {

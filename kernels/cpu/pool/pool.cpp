@@ -6,7 +6,9 @@
 #include <limits>
 
 #include "kernels/cpu/machine/cost.h"
+#include "kernels/cpu/gemm/bf16_micro_kernel.h"
 #include "kernels/cpu/pool/bytes.h"
+#include "kernels/cpu/pool/half.h"
 #include "kernels/cpu/pool/place.h"
 #include "kernels/cpu/elementwise/math-inl.h"
 #include "kernels/core/interrupt.h"
@@ -155,6 +157,13 @@ LayoutRule layout_max_pool(const std::vector<const TensorType*>& inputs) {
   return type == DType::kI8 || type == DType::kU8 ? LayoutRule::kFollowLast : layout_pool(inputs);
 }
 
+bool takes_half(const Shape& image) { return kHasLast && image.rank() == 4 && bf16_unit() != nullptr; }
+
+// Images of bf16 between convolutions of precision "low"; indices of maxima are of floats alone.
+LayoutRule layout_half_pool(const std::vector<const TensorType*>& inputs) {
+  return is_packed(inputs) && takes_half(inputs[0]->shape) ? LayoutRule::kLast : layout_pool(inputs);
+}
+
 bool can_pool(DType dtype, bool mean) {
   if (mean) return dtype == DType::kF32 || dtype == DType::kF64;
   return dtype != DType::kF16 && dtype != DType::kBF16 && dtype != DType::kBool;
@@ -232,7 +241,10 @@ class Pool final : public Kernel {
     cut_kernel(&w_, in_);
     lay_down(&w_, &in_, &out_);
     packed_ = node.in[0]->layout == Layout::kPacked;
-    last_ = node.in[0]->layout == Layout::kLast ? last_channels(x[1]) : 0;
+    half_ = node.in[0]->dtype == DType::kF32;
+    last_ = node.in[0]->layout != Layout::kLast ? 0 : half_ ? half_channels(x[1]) : last_channels(x[1]);
+    if (last_ > 0 && node.out.size() > 1 && node.out[1] != nullptr)
+      return fail(Code::kUnsupported, "indices of maxima of such an image");
     include_pad_ = node.attrs.b("count_include_pad");
     lanes_ = packed_ ? pack_width() : 1;
     images_ = x[0];
@@ -293,24 +305,33 @@ class Pool final : public Kernel {
   }
 
  private:
-  // The maxima of bytes whose channels are last: those of a window follow each other.
+  // Images whose channels are last: those of a window follow each other.
   void run_last(const RunContext& context) const {
     const bool is_signed = context.in[0]->type.dtype == DType::kI8;
-    context.pool->parallel_for(images_ * out_[1], 1 + 16384 / (out_[2] * taps_ * last_ + 1),
-                               [&](int64_t begin, int64_t end, int) {
-                                 LongLoop loop;
-                                 for (int64_t i = begin; i < end; ++i) {
-                                   const PoolPlace y = place_at(1, i % out_[1]);
-                                   const int64_t first = (i / out_[1] * in_[1] + y.first) * in_[2];
-                                   for (int64_t at = 0; at < out_[2] && loop.goes_on(taps_ * last_ / 64); ++at) {
-                                     const PoolPlace x = place_at(2, at);
-                                     const ByteColumns window = {last_, x.taps, w_.dilation[2] * last_, y.taps,
-                                                                 w_.dilation[1] * in_[2] * last_};
-                                     max_columns(context.in[0]->as<uint8_t>() + (first + x.first) * last_, window,
-                                                 is_signed, context.out[0]->as<uint8_t>() + (i * out_[2] + at) * last_);
-                                   }
-                                 }
-                               });
+    const auto lines = [&](int64_t begin, int64_t end, int) {
+      LongLoop loop;
+      for (int64_t i = begin; i < end; ++i) {
+        const PoolPlace y = place_at(1, i % out_[1]);
+        const int64_t first = (i / out_[1] * in_[1] + y.first) * in_[2];
+        for (int64_t at = 0; at < out_[2] && loop.goes_on(taps_ * last_ / 64); ++at) {
+          const PoolPlace x = place_at(2, at);
+          const ByteColumns window = {last_, x.taps, w_.dilation[2] * last_, y.taps, w_.dilation[1] * in_[2] * last_};
+          const int64_t from = (first + x.first) * last_, to = (i * out_[2] + at) * last_;
+          if (half_)
+            pool_halves(context.in[0]->as<uint16_t>() + from, window, y.counted * x.counted,
+                        context.out[0]->as<uint16_t>() + to);
+          else
+            max_columns(context.in[0]->as<uint8_t>() + from, window, is_signed, context.out[0]->as<uint8_t>() + to);
+        }
+      }
+    };
+    context.pool->parallel_for(images_ * out_[1], 1 + 16384 / (out_[2] * taps_ * last_ + 1), lines);
+  }
+
+  void pool_halves(const uint16_t* in, const ByteColumns& window, int64_t divisor, uint16_t* out) const {
+    for (int64_t c = 0; c < last_; c += kHalvesAtOnce)
+      mean_ ? mean_halves(in + c, window, 1.0f / static_cast<float>(divisor), out + c)
+            : max_halves(in + c, window, out + c);
   }
 
   PoolPlace place(size_t axis, int64_t at) const {
@@ -430,7 +451,7 @@ class Pool final : public Kernel {
   }
 
   template <typename T>
-  void run_plain(const RunContext& context, int64_t plane, const Place& p, int64_t at, T flip) const {
+  [[gnu::cold]] void run_plain(const RunContext& context, int64_t plane, const Place& p, int64_t at, T flip) const {
     const int64_t size = in_[0] * in_[1] * in_[2];
     const T* in = context.in[0]->as<T>() + plane * size;
     if constexpr (std::is_floating_point_v<T>) {
@@ -454,7 +475,7 @@ class Pool final : public Kernel {
   }
 
   // Where the maxima of a block of channels lie, in the plain layout.
-  void find_indices(const RunContext& context, int64_t plane, const Place& p, int64_t at) const {
+  [[gnu::cold]] void find_indices(const RunContext& context, int64_t plane, const Place& p, int64_t at) const {
     const int64_t blocks = (channels_ + lanes_ - 1) / lanes_, size = in_[1] * in_[2], out_size = out_[1] * out_[2];
     const int64_t image = plane / blocks, first = plane % blocks * lanes_, pixel = at % out_size;
     const float* in = context.in[0]->as<float>() + plane * size * lanes_;
@@ -471,8 +492,9 @@ class Pool final : public Kernel {
   }
 
   bool mean_, packed_ = false, include_pad_ = false, by_columns_ = false;
+  bool half_ = false;  // where channels are last: bf16, not bytes
   Window w_;
-  int64_t last_ = 0;  // bytes of a pixel whose channels are last, else 0
+  int64_t last_ = 0;  // numbers of a pixel whose channels are last, else 0
   std::array<int64_t, 3> in_{}, out_{};
   std::array<std::vector<PoolPlace>, 3> places_;  // of each output position along an axis; empty for long ones
   KeptMemory tables_;
@@ -501,8 +523,12 @@ LayoutRule layout_global(const std::vector<const TensorType*>& inputs) {
   return inputs[0]->dtype == DType::kF32 && inputs[0]->shape.rank() >= 3 ? LayoutRule::kFollow : LayoutRule::kPlain;
 }
 
+LayoutRule layout_half_global(const std::vector<const TensorType*>& inputs) {
+  return is_packed(inputs) && takes_half(inputs[0]->shape) ? LayoutRule::kReadsLast : layout_global(inputs);
+}
+
 template <typename T>
-void run_global_as(const RunContext& context, bool mean, T flip) {
+[[gnu::cold]] void run_global_as(const RunContext& context, bool mean, T flip) {
   const Tensor& x = *context.in[0];
   const int64_t n = x.shape().count(2, x.rank());
   T* out = context.out[0]->as<T>();
@@ -534,6 +560,9 @@ void run_global_as(const RunContext& context, bool mean, T flip) {
 
 void run_global(const RunContext& context, bool mean) {
   const Tensor& x = *context.in[0];
+  if constexpr (kHasLast) {
+    if (x.type.layout == Layout::kLast) return mean_of_half_images(x, context.pool, context.out[0]->as<float>());
+  }
   if (x.type.layout != Layout::kPacked)
     return as_compared(x.type.dtype, [&](auto flip) { run_global_as(context, mean, flip); });
   const int64_t lanes = pack_width(), n = x.shape().count(2, x.rank());
@@ -549,14 +578,16 @@ void run_global_max(const Attrs&, const RunContext& context) { run_global(contex
 void run_global_average(const Attrs&, const RunContext& context) { run_global(context, true); }
 
 MINNOW_OP("MaxPool", infer_max_pool);
-MINNOW_KERNEL("MaxPool", create_pool<false>, LayoutRule::kPacked, /*in_place=*/false, layout_max_pool);
+MINNOW_KERNEL("MaxPool", create_pool<false>, LayoutRule::kPacked, /*in_place=*/false, layout_max_pool, Pieces::kNone,
+              layout_half_pool);
 MINNOW_OP("AveragePool", infer_average_pool);
-MINNOW_KERNEL("AveragePool", create_pool<true>, LayoutRule::kPacked, /*in_place=*/false, layout_pool);
+MINNOW_KERNEL("AveragePool", create_pool<true>, LayoutRule::kPacked, /*in_place=*/false, layout_pool, Pieces::kNone,
+              layout_half_pool);
 MINNOW_OP("GlobalMaxPool", infer_global_max);
 MINNOW_KERNEL("GlobalMaxPool", create_simple<run_global_max>, LayoutRule::kPacked, /*in_place=*/false, layout_global);
 MINNOW_OP("GlobalAveragePool", infer_global_average);
 MINNOW_KERNEL("GlobalAveragePool", create_simple<run_global_average>, LayoutRule::kPacked, /*in_place=*/false,
-              layout_global);
+              layout_global, Pieces::kNone, layout_half_global);
 
 }  // namespace
 }  // namespace minnow

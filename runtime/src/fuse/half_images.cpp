@@ -1,4 +1,4 @@
-// Convolutions of precision "low" that leave images to each other as numbers of bf16, with channels last
+// Convolutions of precision "low", and poolings, that leave images to each other as numbers of bf16, with channels last
 // (Layout::kLast): where more of them go from one to the next than are to be converted for other nodes.
 #include <algorithm>
 #include <numeric>
@@ -10,19 +10,65 @@
 namespace minnow {
 namespace {
 
-constexpr int64_t kFewestChannels = 16;
-constexpr double kConversion = 2;  // the time of one, in what an image between two such convolutions saves
+constexpr int64_t kFewestChannels = 16, kFewChannels = 4;
+constexpr double kConversion = 2.5;  // the time of one, in what an image between two such nodes saves
 
-bool takes_half(const PlanGraph& graph, int id) {
-  if (!graph.is(id, "Conv") || !graph.is_looked_at(id)) return false;
+// What a node does with such images.
+enum class Half : uint8_t { kNone, kTakes, kMakes, kReads };
+
+template <class Makes>
+Half half_of(const PlanGraph& graph, int id, const Makes& makes) {
+  if (!graph.is_looked_at(id)) return Half::kNone;
   const PlanNode& node = graph.node(id);
-  if (node.in.size() < 2 || node.in.size() > kResidual + 1 || !graph.is_constant(node.in[1])) return false;
-  const TensorType &x = graph.type(node.in[0]), &w = graph.type(node.in[1]);
+  const auto is_image = [&](int v) {
+    return v >= 0 && graph.type(v).dtype == DType::kF32 && graph.shape(v).rank() == 4 && graph.shape(v).count(2, 4) > 1;
+  };
+  if (node.in.empty() || node.out.empty() || !is_image(node.in[0])) return Half::kNone;
+  const int64_t channels = graph.shape(node.in[0])[1];
+  if (graph.is(id, "GlobalAveragePool")) return channels >= kFewestChannels ? Half::kReads : Half::kNone;
+  if (!is_image(node.out[0])) return Half::kNone;
+  if (graph.is(id, "MaxPool") || graph.is(id, "AveragePool")) {
+    const bool indices = node.out.size() > 1 && node.out[1] >= 0;
+    return channels >= kFewestChannels && !indices ? Half::kTakes : Half::kNone;
+  }
+  if (graph.is(id, "Concat")) {
+    const int64_t axis = node.attrs->i("axis");
+    const auto is_there = [&](int v) { return is_image(v) && makes(graph.maker(v)); };
+    const bool all = (axis == 1 || axis == -3) && std::all_of(node.in.begin(), node.in.end(), is_there);
+    return all ? Half::kTakes : Half::kNone;
+  }
+  const Shape& made = graph.shape(node.out[0]);
+  if (graph.is(id, "Resize")) {
+    const bool blends =
+        node.attrs->s("mode", "nearest") != "nearest" && node.attrs->s("coordinate_mode", "") != "tf_crop_and_resize";
+    const bool known =
+        std::all_of(node.in.begin() + 1, node.in.end(), [&](int v) { return v < 0 || graph.is_constant(v); });
+    return blends && known && made[0] == graph.shape(node.in[0])[0] && made[1] == channels ? Half::kTakes : Half::kNone;
+  }
+  if (graph.is(id, "ConvTranspose")) {
+    if (node.in.size() < 2 || node.in.size() > kResidual + 1 || !graph.is_constant(node.in[1])) return Half::kNone;
+    const TensorType& w = graph.type(node.in[1]);
+    bool apart =
+        w.dtype == DType::kF32 && node.attrs->i("group", 1) == 1 && std::min(channels, w.shape[1]) >= kFewestChannels;
+    for (int i = 2; i < 4; ++i) apart = apart && made[i] == graph.shape(node.in[0])[i] * w.shape[i];
+    const std::vector<int64_t> strides = node.attrs->ints("strides");
+    apart = apart && strides.size() == 2 && strides[0] == w.shape[2] && strides[1] == w.shape[3];
+    for (const char* name : {"pads", "output_padding"})
+      for (int64_t n : node.attrs->ints(name)) apart = apart && n == 0;
+    for (int64_t n : node.attrs->ints("dilations")) apart = apart && n == 1;
+    return apart ? Half::kTakes : Half::kNone;
+  }
+  if (!graph.is(id, "Conv") || node.in.size() < 2 || node.in.size() > kResidual + 1 || !graph.is_constant(node.in[1]))
+    return Half::kNone;
+  const TensorType& w = graph.type(node.in[1]);
+  const bool few_made = w.shape.rank() == 4 && w.shape[0] < kFewestChannels && !makes(graph.maker(node.in[0]));
+  if (w.dtype != DType::kF32 || w.shape.rank() != 4 || w.shape[1] != channels || few_made) return Half::kNone;
   const QuantizedMatrix* quantized = graph.value(node.in[1]).constant->quantized();
-  if (quantized != nullptr && keeps_quantized(*quantized, x.count() + graph.type(node.out[0]).count())) return false;
-  return x.dtype == DType::kF32 && w.dtype == DType::kF32 && x.shape.rank() == 4 && w.shape.rank() == 4 &&
-         w.shape[1] == x.shape[1] && std::min(x.shape[1], w.shape[0]) >= kFewestChannels && x.shape.count(2, 4) > 1 &&
-         graph.shape(node.out[0]).count(2, 4) > 1;
+  if (quantized != nullptr && keeps_quantized(*quantized, graph.shape(node.in[0]).count() + made.count()))
+    return Half::kNone;
+  const bool adds = node.in.size() > kResidual && node.in[kResidual] >= 0;
+  if (channels <= kFewChannels) return adds ? Half::kNone : Half::kMakes;
+  return channels >= kFewestChannels ? Half::kTakes : Half::kNone;
 }
 
 }  // namespace
@@ -30,24 +76,29 @@ bool takes_half(const PlanGraph& graph, int id) {
 void keep_half_images(PlanGraph& graph) {
   if (graph.precision() != Precision::kLow) return;
   std::vector<int> found(static_cast<size_t>(graph.size()));
-  std::vector<bool> takes(found.size());
+  std::vector<Half> half(found.size());
   std::iota(found.begin(), found.end(), 0);
-  for (int i = 0; i < graph.size(); ++i) takes[static_cast<size_t>(i)] = takes_half(graph, i);
-  const auto is_half = [&](int id) { return id >= 0 && takes[static_cast<size_t>(id)]; };
+  const auto half_at = [&](int id) { return id < 0 ? Half::kNone : half[static_cast<size_t>(id)]; };
+  const auto is_half = [&](int id) { return half_at(id) != Half::kNone; };
+  const auto makes = [&](int id) { return half_at(id) == Half::kTakes || half_at(id) == Half::kMakes; };
+  const auto reads = [&](int id) { return half_at(id) == Half::kTakes || half_at(id) == Half::kReads; };
+  for (int i = 0; i < graph.size(); ++i) half[static_cast<size_t>(i)] = half_of(graph, i, makes);
   const auto net_of = [&](int id) {
     while (found[static_cast<size_t>(id)] != id) id = found[static_cast<size_t>(id)];
     return id;
   };
-  // The images that a node reads, and the one that it makes.
+  // The images that a node reads.
   const auto images = [&](int id) {
     const PlanNode& node = graph.node(id);
+    if (!reads(id)) return std::vector<int>();
+    if (graph.is(id, "Concat")) return node.in;
     std::vector<int> all = {node.in[0]};
     if (node.in.size() > kResidual && node.in[kResidual] >= 0) all.push_back(node.in[kResidual]);
     return all;
   };
   for (int i = 0; i < graph.size(); ++i)
-    for (int v : is_half(i) ? images(i) : std::vector<int>())
-      if (is_half(graph.maker(v))) found[static_cast<size_t>(net_of(i))] = net_of(graph.maker(v));
+    for (int v : images(i))
+      if (makes(graph.maker(v))) found[static_cast<size_t>(net_of(i))] = net_of(graph.maker(v));
   // Images count by the node that makes or first reads them.
   std::vector<double> gain(found.size());
   std::vector<bool> is_converted(static_cast<size_t>(graph.num_values()));
@@ -59,10 +110,12 @@ void keep_half_images(PlanGraph& graph) {
       if (!is_converted[static_cast<size_t>(v)]) sum -= kConversion * count(v);
       is_converted[static_cast<size_t>(v)] = true;
     };
-    for (int v : images(i)) is_half(graph.maker(v)) ? void(sum += count(v)) : convert(v);
+    if (graph.is(i, "Concat")) sum -= count(graph.node(i).out[0]);  // it is copied, as it is not elsewhere
+    for (int v : images(i)) makes(graph.maker(v)) ? void(sum += count(v)) : convert(v);
+    if (!makes(i)) continue;
     const int made = graph.node(i).out[0];
     for (int reader : graph.readers(made))
-      if (!is_half(reader)) convert(made);
+      if (!reads(reader)) convert(made);
   }
   for (int i = 0; i < graph.size(); ++i) {
     if (!is_half(i) || gain[static_cast<size_t>(net_of(i))] <= 0) continue;

@@ -33,7 +33,14 @@ bool can_be_packed(const KernelRow& row, const Attrs& attrs, const std::vector<c
       return inputs[0]->shape.rank() >= 2;
     case LayoutRule::kLast:
     case LayoutRule::kMakesLast:
+    case LayoutRule::kReadsLast:
       return true;
+    case LayoutRule::kConcatLast: {
+      const int64_t axis = attrs.i("axis");
+      bool all = inputs[0]->shape.rank() == 4 && (axis == 1 || axis == -3);
+      for (size_t i = 0; i < inputs.size(); ++i) all = all && inputs[i] != nullptr && packed[i];
+      return all;
+    }
     case LayoutRule::kFollowLast:
       return std::find(packed.begin(), packed.end(), true) != packed.end() && out.shape.rank() == 4 &&
              dtype_size(out.dtype) == 1 && (attrs.i("axis", 1) == 1 || attrs.i("axis") == -3);
@@ -81,7 +88,10 @@ Layout operand_layout(LayoutRule rule, size_t i, const TensorType& type, bool pa
       return i == 0 ? Layout::kPacked : Layout::kPlain;
     case LayoutRule::kMakesLast:
       return Layout::kPlain;
+    case LayoutRule::kConcatLast:
+      return Layout::kLast;
     case LayoutRule::kLast:
+    case LayoutRule::kReadsLast:
       if (i == kResidual && type.dtype == DType::kF32 && type.shape.rank() == 4) return Layout::kLast;
       return i == 0 ? Layout::kLast : Layout::kPlain;
     case LayoutRule::kFollowLast:

@@ -333,7 +333,7 @@ Status Planner::emit(PlanNode node) {
       continue;
     }
     TensorType type = value(node.out[i]).type;
-    type.layout = packed && (i == 0 || rule == LayoutRule::kElementwise) ? layout_by(rule) : Layout::kPlain;
+    type.layout = packed && (i == 0 || rule == LayoutRule::kElementwise) ? layout_of_result(rule) : Layout::kPlain;
     step.out.push_back(new_slot(node.out[i], type, node.device, nullptr));
   }
   MINNOW_RETURN_IF_ERROR(find_kernel(node, row, &step));

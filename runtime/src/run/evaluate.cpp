@@ -79,7 +79,7 @@ Status evaluate(Backend& backend, const OpSpec& op, const Attrs& attrs, const st
   if (row == nullptr) return fail(Code::kUnsupported, MINNOW_THIS_BUILD " has no kernel for it");
   const LayoutRule rule = row->layout_of(plain_types, attrs);
   const bool packed = (how.packed || rule == LayoutRule::kPacked || rule == LayoutRule::kPacks ||
-                       rule == LayoutRule::kLast || rule == LayoutRule::kMakesLast) &&
+                       rule == LayoutRule::kLast || rule == LayoutRule::kMakesLast || rule == LayoutRule::kReadsLast) &&
                       !types.empty() && (rule != LayoutRule::kFollowLast || types.size() == 1) &&
                       can_be_packed(*row, attrs, plain_types, std::vector<bool>(inputs.size(), true), types[0],
                                     backend.channel_block());
@@ -108,7 +108,7 @@ Status evaluate(Backend& backend, const OpSpec& op, const Attrs& attrs, const st
   }
   for (size_t i = 0; i < types.size(); ++i) {
     out[i].type = types[i];
-    if (packed && i == 0) out[i].type.layout = layout_by(rule);
+    if (packed && i == 0) out[i].type.layout = layout_of_result(rule);
     Guarded& m = memory[inputs.size() + i];
     MINNOW_RETURN_IF_ERROR(m.make(backend.bytes(out[i].type), how));
     out[i].data = m.data();

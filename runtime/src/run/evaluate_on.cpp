@@ -135,7 +135,7 @@ Status evaluate_on(Backend& backend, const OpSpec& op, const Attrs& attrs, const
   for (size_t i = 0; i < types.size(); ++i) {
     TensorType type = types[i];
     type.dtype = backend.stored(type.dtype, precision);
-    if (packed && i == 0) type.layout = layout_by(rule);
+    if (packed && i == 0) type.layout = layout_of_result(rule);
     MINNOW_RETURN_IF_ERROR(memory.make(type, &out[i]));
     node.out[i] = &out[i].type;
     run.out.push_back(&out[i]);
