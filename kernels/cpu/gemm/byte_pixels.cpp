@@ -124,7 +124,7 @@ void multiply_byte_pixels(const BytePixels& t, BytePixelsSpace& space) {
   t.takes_signed ? multiply<AmxTiles, true>(t, space) : multiply<AmxTiles, false>(t, space);
 }
 
-void multiply_emulated_byte_pixels(const BytePixels& t, BytePixelsSpace& space) {
+[[gnu::cold]] void multiply_emulated_byte_pixels(const BytePixels& t, BytePixelsSpace& space) {
   t.takes_signed ? multiply<EmulatedTiles, true>(t, space) : multiply<EmulatedTiles, false>(t, space);
 }
 

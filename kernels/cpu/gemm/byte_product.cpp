@@ -371,12 +371,15 @@ constexpr ByteUnit kVnni = {"bytes", kVnniRows, 1, kVnniVectors, kVnniRate, mult
 constexpr ByteUnit kAmx = {
     "bytes_amx",     kAmxRows,      kAmxRows,        kAmxVectors,         kAmxRate, multiply_amx<AmxTiles>, kFewRows,
     AmxTiles::begin, AmxTiles::end, ByteTiles::kAmx, multiply_byte_pixels};
+// Cold, so that it is compiled for size: tests alone run it, and a first product that is compared with it.
+[[gnu::cold]] void emulate(const ByteProduct& p) { multiply_amx<EmulatedTiles>(p); }
+
 constexpr ByteUnit kEmulated = {"bytes_emulated",
                                 kAmxRows,
                                 kAmxRows,
                                 kAmxVectors,
                                 kAmxRate,
-                                multiply_amx<EmulatedTiles>,
+                                emulate,
                                 kFewRows,
                                 EmulatedTiles::begin,
                                 EmulatedTiles::end,

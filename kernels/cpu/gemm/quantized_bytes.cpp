@@ -417,12 +417,16 @@ void unpack_quantized_bf16(const QuantizedForm& form, const void* packed, int64_
                                 reinterpret_cast<uint32_t*>(to));
 }
 
+// Cold, so that it is compiled for size: tests alone run it, and a first product that is compared with it.
+[[gnu::cold]] static void emulate(const ByteCall& c, int64_t begin, int64_t end) {
+  quantized_bytes::multiply_tiles<EmulatedTiles>(c, begin, end);
+}
+
 void multiply_quantized_bytes(const ByteCall& c, int64_t begin, int64_t end) {
   using namespace quantized_bytes;
   const ByteTiles tiles = byte_unit()->tiles;
   if (tiles != ByteTiles::kNone && c.a.rows * c.a.digits > kFewLines)
-    return tiles == ByteTiles::kAmx ? multiply_tiles<AmxTiles>(c, begin, end)
-                                    : multiply_tiles<EmulatedTiles>(c, begin, end);
+    return tiles == ByteTiles::kAmx ? multiply_tiles<AmxTiles>(c, begin, end) : emulate(c, begin, end);
   c.form->bits == 4 ? multiply_vnni<true>(c, begin, end) : multiply_vnni<false>(c, begin, end);
 }
 #else

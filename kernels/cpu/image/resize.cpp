@@ -221,7 +221,7 @@ class ResizeKernel final : public Kernel {
     grid_.rank = x_.shape.rank();
     fixed_.fill(false);
     for (int k = 0; k < grid_.rank; ++k) grid_.axis[static_cast<size_t>(k)] = axes_[static_cast<size_t>(k)];
-    if (half_) {
+    if (kHasLast && half_) {
       const int64_t own = half_channels(x_.shape[1]);
       grid_.axis[1] = axes_[2];
       grid_.axis[2] = axes_[3];
@@ -326,7 +326,8 @@ class ResizeKernel final : public Kernel {
   }
 
   void interpolate(const RunContext& c, const char* src, char* dst, char* work) {
-    if (half_) return blend(c, reinterpret_cast<const uint16_t*>(src), reinterpret_cast<uint16_t*>(dst));
+    if constexpr (kHasLast)
+      if (half_) return blend(c, reinterpret_cast<const uint16_t*>(src), reinterpret_cast<uint16_t*>(dst));
     const int64_t size = static_cast<int64_t>(dtype_size(x_.dtype)), planes = grid_.in(0, first_);
     const int64_t in = grid_.in(first_, grid_.rank), out = grid_.out(first_, grid_.rank);
     if (passes_.empty()) return copy_bytes(src, dst, planes * in * size, c.pool);

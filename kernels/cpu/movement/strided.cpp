@@ -183,7 +183,7 @@ Status infer_split(InferContext& c) {
               static_cast<long long>(c.shape(0)[axis]), axis);
 }
 
-void run_concat_last(const Attrs&, const RunContext& c) { join_channels_last(c.in, c.out[0], c.pool); }
+[[maybe_unused]] void run_concat_last(const Attrs&, const RunContext& c) { join_channels_last(c.in, c.out[0], c.pool); }
 
 LayoutRule layout_of_concat(const std::vector<const TensorType*>& in) {
   return kHasLast && dtype_size(in[0]->dtype) == 1 ? LayoutRule::kFollowLast : LayoutRule::kConcat;
