@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _ANY = 1e9
 """A tolerance that all finite numbers pass."""
 
+_TRY_UNOPTIMIZED = "`--no-verify` writes the file nevertheless; `-O0` shows whether an optimization is the cause"
+_TRY_INPUTS = "give shapes or data (`--input NAME=1x224`, `--data FILE.npz`), or write the file with `--no-verify`"
+
 PACKED = ".packed"
 """The suffix of the companion file with packed weights."""
 
@@ -156,12 +159,10 @@ class WrittenFile:
         if found.verdict == "inconclusive":
             self.report.notices.append(_untested(found))
         if found.verdict == "fail":
-            error = VerifyError(
-                "the outputs of the converted model differ from those of its source",
-                where=str(self.source),
-                why=str(found),
-                hint="`--no-verify` writes the file nevertheless; `-O0` shows whether an optimization is the cause",
-            )
+            said, hint = "the outputs of the converted model differ from those of its source", _TRY_UNOPTIMIZED
+            if not found.cases:
+                said, hint = "the converted model was not compared with its source: no run succeeded", _TRY_INPUTS
+            error = VerifyError(said, where=str(self.source), why=str(found), hint=hint)
             error.verification = found
             raise error
 

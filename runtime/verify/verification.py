@@ -114,7 +114,8 @@ class Verification:
     def __str__(self) -> str:
         runs = f"{len(self.cases)} run{'s' if len(self.cases) != 1 else ''}"
         shapes = dict.fromkeys(", ".join(f"{n}{list(s)}" for n, s in c.shapes.items()) for c in self.cases)
-        rows = [f"{self.verdict.upper()}  {runs} against {self.reference}: {'; '.join(shapes)}"]
+        head = f"{self.verdict.upper()}  {runs} against {self.reference}"
+        rows = [f"{head}: {'; '.join(shapes)}" if shapes else head]
         rows += [f"  {o}" for o in self.worst.values()]
         rows += [f"  FAIL  {c.error}" for c in self.cases if c.error]
         if self.note:
@@ -384,7 +385,7 @@ def _random_runs(
         try:
             runs.append((candidate, reference.run(candidate.inputs)))
         except RuntimeError as e:
-            refused = str(e).splitlines()[0]
+            refused = _first_reason(str(e))
             impossible.add(size)
             continue
         sizes.add(size)
@@ -395,6 +396,15 @@ def _random_runs(
         if model.source == "torchscript":
             out.note += ", or element types, which TorchScript does not record: `--input NAME=int64[1,128]`"
     return runs
+
+
+def _first_reason(text: str) -> str:
+    """The first line of a source's error; behind TensorFlow's, which ends with a colon, the one that says why."""
+    first, *rest = text.splitlines() or ["no reason given"]
+    if not first.endswith(":"):
+        return first
+    reasons = (line for line in rest if line and not line.startswith((" ", "\t", "Detected at")))
+    return f"{first} {next(reasons, '')}".strip()
 
 
 def _noise(reference: Source, inputs: dict[str, Array], case: Case) -> str:

@@ -17,8 +17,8 @@ from minnow.cli._app import run
 from minnow.runtime.verify.comparison import compare
 from minnow.runtime.verify.excitation import livelier, mark
 from minnow.runtime.verify.samples import Candidate
-from minnow.runtime.verify.verification import Case, Verification
-from minnow.schema.errors import UsageError
+from minnow.runtime.verify.verification import Case, Verification, _first_reason
+from minnow.schema.errors import UsageError, VerifyError
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.onnx"
 
@@ -289,3 +289,30 @@ def test_what_only_a_verification_uses_is_not_ignored_without_one(asked: dict[st
     with pytest.raises(UsageError, match="which is switched off"):
         minnow.convert(DIGITS, output=tmp_path / "m.mnn", verify=False, **asked)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_source_that_refuses_all_inputs_is_not_said_to_differ(tmp_path: Path) -> None:
+    nodes = [node("Reshape", "x shape", "y")]
+    path = save(tmp_path / "m.onnx", nodes, [("x", F, ["N"])], [("y", F, None)], shape=np.int64([-1, 7919]))
+    with pytest.raises(VerifyError, match="was not compared with its source: no run succeeded") as error:
+        minnow.convert(path, output=tmp_path / "m.mnn")
+    assert "0 runs against onnxruntime" in str(error.value)
+    assert "give shapes or data" in str(error.value)
+    assert not (tmp_path / "m.mnn").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("one line", "one line"),
+        ("the first: line\nthe second", "the first: line"),
+        (
+            "Graph execution error:\n\nDetected at node a:\n  File x\n\ntoo large\n\t [[a]]",
+            "Graph execution error: too large",
+        ),
+        ("Graph execution error:\n\n  File x", "Graph execution error:"),
+        ("", "no reason given"),
+    ],
+)
+def test_the_reason_of_a_source(text: str, reason: str) -> None:
+    assert _first_reason(text) == reason
