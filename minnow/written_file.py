@@ -79,7 +79,7 @@ class WrittenFile:
         """Compares the file with its source, if the engine runs it. Raises VerifyError if their outputs differ."""
         if self.foreign:
             text = f"not verified: only a runtime with a plugin has the operators {', '.join(self.foreign)}"
-            self._note(text, "not-run")
+            self.report.notices.append(Notice(text, "not-run"))
         elif self.options.verify:
             with self.step("verify"):
                 self._verify_outputs()
@@ -137,13 +137,14 @@ class WrittenFile:
             with self.step("prepack"):
                 written = _prepack(self.path, self.options, self.report.verification)
             name = packed_path(self.destination).name
-            self._note(f"packed weights ({readable_size(written)}) are in the companion file {name}", "companion-file")
+            self.report.notices.append(
+                Notice(f"packed weights ({readable_size(written)}) are in the companion file {name}", "companion-file")
+            )
         if side_path(self.path).exists():
             name = side_path(self.destination).name
-            self._note(f"the weights are in the companion file {name}: keep both files together", "companion-file")
-
-    def _note(self, text: str, kind: str) -> None:
-        self.report.notices.append(Notice(text, kind))
+            self.report.notices.append(
+                Notice(f"the weights are in the companion file {name}: keep both files together", "companion-file")
+            )
 
     def _compared(self, written: Path, tolerance: float | None) -> Verification:
         """A file, compared with the source."""
@@ -179,7 +180,7 @@ class WrittenFile:
         except UnsupportedError as e:
             why = e.message.removeprefix(f"{self.path}: ")
             text = f"the graph is verified, but not this form of the file, which Minnow's engine does not run: {why}"
-            self._note(text, "not-run")
+            self.report.notices.append(Notice(text, "not-run"))
             return
         found.target = self.report.output
         if found.verdict == "fail":
@@ -187,7 +188,9 @@ class WrittenFile:
             raise VerifyError(message, where=str(self.source), why=str(found))
         if lossy:
             error = f"{_needed(found):.2g} of their largest magnitude"
-            self._note(f"the outputs of the file with compressed weights differ by up to {error}", "lossy-form")
+            self.report.notices.append(
+                Notice(f"the outputs of the file with compressed weights differ by up to {error}", "lossy-form")
+            )
 
     def _verify_second(self) -> None:
         """Compares the graph for MNN's own runtime, run by Minnow's engine, with the source; a notice tells the error.
@@ -207,7 +210,9 @@ class WrittenFile:
             hint = "use `--target minnow`, or `--no-verify`"
             raise VerifyError(message, where=str(self.source), why=str(found), hint=hint)
         error = f"{_needed(found):.2g} of their largest magnitude"
-        self._note(f"the outputs of the second graph, run as MNN does, differ by up to {error}", "second-graph")
+        self.report.notices.append(
+            Notice(f"the outputs of the second graph, run as MNN does, differ by up to {error}", "second-graph")
+        )
 
 
 def _needed(found: Verification) -> float:

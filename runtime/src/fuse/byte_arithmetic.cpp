@@ -1,7 +1,7 @@
 // Sums and products of two tensors of bytes, with what makes numbers of them and bytes again, become ByteArithmetic.
 #include <cmath>
 
-#include "kernels/cpu/convert/blocks.h"
+#include "kernels/core/elements.h"
 #include "runtime/src/fuse/pipeline.h"
 #include "runtime/src/lower/lowering.h"
 #include "runtime/src/plan/layout.h"
@@ -70,7 +70,7 @@ class Matcher {
     if (v < 0 || !graph_.is_constant(v) || graph_.type(v).dtype != dtype || graph_.type(v).count() != 1) return false;
     const std::shared_ptr<const Tensor> one = graph_.contents(v);
     if (one == nullptr) return false;
-    convert(dtype, one->data, DType::kF64, out, 1);
+    convert_elements(dtype, one->data, DType::kF64, out, 1);
     return true;
   }
 
