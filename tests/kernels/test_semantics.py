@@ -323,6 +323,17 @@ def test_sums_of_doubles_are_sums_of_doubles() -> None:
     np.testing.assert_allclose(run("CumSum", [a, np.array(1)])[0], np.cumsum(a, 1), atol=1e-13)
 
 
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax"])
+def test_rows_of_two_are_the_same_together_and_alone(name: str) -> None:
+    rng = np.random.default_rng(0)
+    for rows in (1, 3, 16, 37):
+        x = (rng.standard_normal((rows, 2)) * 10).astype(np.float32)
+        for odd in (np.nan, np.inf, -np.inf):
+            x[rng.random((rows, 2)) < 0.05] = odd
+        alone = np.concatenate([run(name, [row[None]])[0] for row in x])
+        np.testing.assert_array_equal(run(name, [x])[0], alone)
+
+
 @pytest.mark.parametrize("name", ["GridSample", "RoiAlign", "MaxRoiPool"])
 def test_images_of_doubles_are_sampled_as_doubles(name: str) -> None:
     third = 1 / 3
