@@ -17,7 +17,7 @@ enable_language(CXX)
 
 set(CMAKE_CXX_STANDARD 17)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
-set(CMAKE_CXX_EXTENSIONS OFF) # also keeps gcc from contracting a * b + c, so that answers do not depend on the compiler
+set(CMAKE_CXX_EXTENSIONS OFF) # gcc contracts a * b + c all the same: files whose answers depend on it have -ffp-contract=off
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_MINSIZEREL "-Os -DNDEBUG") # for phones: see what CMakeLists.txt exempts from it
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)")
