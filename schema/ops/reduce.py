@@ -524,8 +524,6 @@ def _softmax_samples(rng):
     yield (fill(rng, (3, 5), DType.F64),), {}
     yield (fill(rng, (3, 5), DType.F16),), {}
     yield (np.array([[1000, 1001, -1000], [-3e38, 3e38, 0], [2, 2, 2], [-np.inf, 0, 1]], np.float32),), {}
-    yield ((71, 2),), {}  # rows of two have a kernel of their own
-    yield (np.array([[1000, 1001], [-3e38, 3e38], [2, 2], [-np.inf, 0], [0, -np.inf]] * 7, np.float32),), {}
 
 
 for _op in (Softmax, LogSoftmax, Hardmax):

@@ -332,6 +332,7 @@ def test_rows_of_two_are_the_same_together_and_alone(name: str) -> None:
             x[rng.random((rows, 2)) < 0.05] = odd
         alone = np.concatenate([run(name, [row[None]])[0] for row in x])
         np.testing.assert_array_equal(run(name, [x])[0], alone)
+        np.testing.assert_allclose(alone, get(name).evaluate([x], {})[0], rtol=2e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["GridSample", "RoiAlign", "MaxRoiPool"])
