@@ -225,6 +225,16 @@ def other_ops_of_images(threads: int) -> list[str]:
     return wrong
 
 
+def judged(path: Path, inputs: dict[str, np.ndarray], threads: int) -> tuple[list[str], list[str]]:
+    """What is wrong with the numbers of precision "low", and the schemes of the nodes."""
+    minnow.convert(path, output=path.with_suffix(".mnn"), verify=False)
+    session = minnow.load(path.with_suffix(".mnn"), threads=threads, precision="low")
+    got = next(iter(session.run(inputs).values()))
+    want = next(iter(minnow.load(path.with_suffix(".mnn"), precision="high").run(inputs).values()))
+    wrong = [] if error(got, want) <= LEVELS["low"] else [f"{error(got, want):.2g}"]
+    return wrong, [row["scheme"] for row in session.profile(inputs, 1)]
+
+
 def network_of_images(folder: Path, threads: int) -> list[str]:
     """Convolutions one after the other, with a sum, strides, and an image that something else reads as well."""
     s = Spelling()
@@ -241,15 +251,10 @@ def network_of_images(folder: Path, threads: int) -> list[str]:
     y = s.Relu(conv(y, 70, 33, 1, strides=[2, 2]))
     y = conv(y, 33, 48, 3, dilations=[2, 2], pads=[2] * 4)
     (folder / "i.onnx").write_bytes(s.model(s.Add(s.ReduceMean(y), s.ReduceMax(first))))
-    minnow.convert(folder / "i.onnx", output=folder / "i.mnn", verify=False)
-    session = minnow.load(folder / "i.mnn", threads=threads, precision="low")
-    got = next(iter(session.run(s.inputs).values()))
-    want = next(iter(minnow.load(folder / "i.mnn", precision="high").run(s.inputs).values()))
-    schemes = [row["scheme"] for row in session.profile(s.inputs, 1)]
-    wrong = [] if error(got, want) <= LEVELS["low"] else [f"network of images: {error(got, want):.2g}"]
+    wrong, schemes = judged(folder / "i.onnx", s.inputs, threads)
     if sum("_last_" in scheme for scheme in schemes) != 6 or schemes.count("pack") != 1:
-        wrong.append(f"network of images: {schemes}")
-    return wrong
+        wrong.append(str(schemes))
+    return [f"network of images: {what}" for what in wrong]
 
 
 def network_of_rows(folder: Path, threads: int) -> list[str]:
@@ -300,15 +305,10 @@ def network_from_a_picture(folder: Path, threads: int) -> list[str]:
     y = conv(y, 64, 35, 2, op="ConvTranspose", strides=[2, 2])
     y = conv(s.Resize(y, "", s.constant(np.array([1, 1, 2, 2], np.float32)), mode="linear"), 35, 48, 1)
     (folder / "p.onnx").write_bytes(s.model(s.GlobalAveragePool(s.Relu(y))))
-    minnow.convert(folder / "p.onnx", output=folder / "p.mnn", verify=False)
-    session = minnow.load(folder / "p.mnn", threads=threads, precision="low")
-    got = next(iter(session.run(s.inputs).values()))
-    want = next(iter(minnow.load(folder / "p.mnn", precision="high").run(s.inputs).values()))
-    schemes = [row["scheme"] for row in session.profile(s.inputs, 1)]
-    wrong = [] if error(got, want) <= LEVELS["low"] else [f"network from a picture: {error(got, want):.2g}"]
+    wrong, schemes = judged(folder / "p.onnx", s.inputs, threads)
     if sum("_last_" in scheme for scheme in schemes) != 6 or {"pack", "unpack"} & set(schemes):
-        wrong.append(f"network from a picture: {schemes}")
-    return wrong
+        wrong.append(str(schemes))
+    return [f"network from a picture: {what}" for what in wrong]
 
 
 def attention_of_tiles(folder: Path, threads: int) -> list[str]:
