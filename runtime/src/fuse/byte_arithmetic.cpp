@@ -1,7 +1,6 @@
 // Sums and products of two tensors of bytes, with what makes numbers of them and bytes again, become ByteArithmetic.
 #include <cmath>
 
-#include "kernels/core/elements.h"
 #include "runtime/src/fuse/pipeline.h"
 #include "runtime/src/lower/lowering.h"
 #include "runtime/src/plan/layout.h"
@@ -65,13 +64,12 @@ class Matcher {
 
   bool alone(int v) const { return graph_.only_reader(v) >= 0; }
 
-  // Whether a value is one number that is known.
+  // Whether a value is one number of this type that is known.
   bool number(int v, DType dtype, double* out) const {
-    if (v < 0 || !graph_.is_constant(v) || graph_.type(v).dtype != dtype || graph_.type(v).count() != 1) return false;
-    const std::shared_ptr<const Tensor> one = graph_.contents(v);
-    if (one == nullptr) return false;
-    convert_elements(dtype, one->data, DType::kF64, out, 1);
-    return true;
+    if (v < 0 || graph_.type(v).dtype != dtype) return false;
+    const std::optional<double> one = graph_.number(v);
+    *out = one.value_or(*out);
+    return one.has_value();
   }
 
   // Whether an op of a value and a number makes `v`, and nothing else reads that: gives both.

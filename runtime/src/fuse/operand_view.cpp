@@ -15,10 +15,7 @@ constexpr std::string_view kMoves[] = {"Transpose", "Expand", "Split", "Gather",
 }  // namespace
 
 std::optional<double> OperandViews::number(int v) const {
-  if (!graph_.is_constant(v) || graph_.type(v).dtype != DType::kF32 || graph_.type(v).count() != 1) return std::nullopt;
-  const std::shared_ptr<const Tensor> tensor = graph_.contents(v);
-  if (tensor == nullptr) return std::nullopt;
-  return *tensor->as<float>();
+  return graph_.type(v).dtype == DType::kF32 ? graph_.number(v) : std::nullopt;
 }
 
 // The contents of operand i, of constant integers.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/core/elements.h"
 #include "kernels/core/status_guard.h"
 
 namespace minnow {
@@ -54,6 +55,15 @@ std::shared_ptr<const Tensor> PlanGraph::contents(int v) const {
   std::shared_ptr<const Tensor> tensor;
   if (!is_constant(v) || !value(v).constant->acquire(&tensor).ok()) return nullptr;
   return tensor;
+}
+
+std::optional<double> PlanGraph::number(int v) const {
+  if (v < 0 || !is_constant(v) || type(v).count() != 1) return std::nullopt;
+  const std::shared_ptr<const Tensor> one = contents(v);
+  if (one == nullptr) return std::nullopt;
+  double number = 0;
+  convert_elements(type(v).dtype, one->data, DType::kF64, &number, 1);
+  return number;
 }
 
 int PlanGraph::add_value(PlanValue value) {

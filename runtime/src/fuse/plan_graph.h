@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -43,6 +44,8 @@ class PlanGraph {
   bool is_constant(int v) const { return value(v).constant != nullptr; }
   // What a constant holds; null where it is none, or cannot be had.
   std::shared_ptr<const Tensor> contents(int v) const;
+  // The only element of a constant; nothing where there are more, or it cannot be had.
+  std::optional<double> number(int v) const;
   // A new value of the stage, like this one; a node is to be added that makes it.
   int add_value(PlanValue value);
   // For a value that nodes of the stage make and read.

@@ -20,11 +20,7 @@ bool is_constant(const PlanGraph& graph, int v, DType dtype) {
 }
 
 // Whether a value is one number, 1.0.
-bool is_one(const PlanGraph& graph, int v) {
-  if (!is_constant(graph, v, DType::kF32) || graph.type(v).count() != 1) return false;
-  const std::shared_ptr<const Tensor> one = graph.contents(v);
-  return one != nullptr && *one->as<float>() == 1.0f;
-}
+bool is_one(const PlanGraph& graph, int v) { return is_constant(graph, v, DType::kF32) && graph.number(v) == 1.0; }
 
 // What a product takes the place of has no reader any more.
 void end_product(PlanGraph& graph, int id) {

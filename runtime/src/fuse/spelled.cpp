@@ -1,6 +1,5 @@
 // Recognizes ops that a file has as several others, because the format has no bool or MNN's runtime computes another
 // function under that name. Nodes that are no longer read are left for drop_unread.
-#include "kernels/core/elements.h"
 #include "kernels/core/infer.h"
 #include "runtime/src/fuse/pipeline.h"
 #include "runtime/src/lower/lowering.h"
@@ -40,15 +39,7 @@ class Speller {
 };
 
 // Whether operand i is this one number.
-bool Speller::is_number(int of, size_t i, double number) const {
-  const int v = in(of, i);
-  if (v < 0 || !graph_.is_constant(v) || graph_.value(v).constant->type().shape.count() != 1) return false;
-  const std::shared_ptr<const Tensor> contents = graph_.contents(v);
-  if (contents == nullptr) return false;
-  double value = 0;
-  convert_elements(contents->type.dtype, contents->data, DType::kF64, &value, 1);
-  return value == number;
-}
+bool Speller::is_number(int of, size_t i, double number) const { return graph_.number(in(of, i)) == number; }
 
 // Reads what has become the same value.
 void Speller::see_through_identities(int id) {
