@@ -7,7 +7,6 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <cmath>
 
 #define MINNOW_TABLES __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx512vbmi,avx512vnni")))
 #define MINNOW_TABLES_INLINE MINNOW_TABLES inline __attribute__((always_inline))
@@ -219,46 +218,6 @@ MINNOW_TABLES void sum_lines(const ByteSum& s, const TableSum& tables, const uin
 
 }  // namespace
 
-// The lines go midway between the ends of the tables. They are left out where too much is in doubt.
-[[gnu::cold]] void ByteSum::prepare() {
-  constexpr int kLeastBits = 10, kLeastFraction = 19, kMostFraction = 21;
-  constexpr double kHuge = 1 << 30;
-  const double unit = std::ldexp(static_cast<double>(multiplier), -31 - right);
-  const auto at = [&](size_t i, int k) { return static_cast<double>(static_cast<int32_t>(table[i][k])) * unit; };
-  const auto slope = [&](size_t i) { return (at(i, 255) - at(i, 0)) / 255; };
-  double most = 1 + std::abs(static_cast<double>(zero));
-  for (size_t i = 0; i < 2; ++i) most += std::abs(at(i, 0)) + 256 * std::abs(slope(i));
-  int fraction = kMostFraction;
-  while (fraction >= kLeastFraction && std::ldexp(most, fraction) > 2e9) --fraction;
-  if (fraction < kLeastFraction) return;
-  const double one = 1 << fraction;
-  // Roundings: the first one of the tables' sum, and that of the start.
-  double start = zero, doubt = std::ldexp(1.0, -right) + 2 / one;
-  int32_t middle = 0;  // for numbers from -128 on
-  for (int i = 0; i < 2; ++i) {
-    const double rounded = std::nearbyint(slope(i) * one);
-    if (std::abs(rounded) >= 1 << 23) return;
-    const double first = (at(i, 0) + at(i, 255) - 255 * rounded / one) / 2;
-    double off = 0;
-    for (int k = 0; k < 256; ++k) {
-      if (std::abs(at(i, k)) >= kHuge * unit) return;  // their sum might wrap
-      off = std::max(off, std::abs(at(i, k) - (first + rounded / one * k)));
-    }
-    start += first;
-    doubt += off;
-    const int32_t whole = static_cast<int32_t>(rounded), low = whole & 0xff;
-    lines.high |= static_cast<uint32_t>((whole - low) / 256 & 0xffff) << 16 * i;
-    lines.low |= static_cast<uint32_t>(low) << (16 * i + 8);
-    middle += 128 * whole;
-  }
-  int bits = fraction - 1;
-  while (bits >= kLeastBits && std::ldexp(1.0, -bits - 1) < doubt) --bits;
-  if (bits < kLeastBits) return;
-  lines.start = middle + static_cast<int32_t>(std::nearbyint((start + 0.5 + std::ldexp(1.0, -bits - 1)) * one));
-  lines.doubt = ((1 << bits) - 1) << (fraction - bits);
-  lines.fraction = fraction;
-}
-
 MINNOW_TABLES void sum_bytes(const ByteSum& s, const uint8_t* a, const uint8_t* b, int64_t n, uint8_t* y) {
   const TableSum tables(s);
   if (s.lines.fraction > 0) return sum_lines(s, tables, a, b, n, y);
@@ -272,7 +231,6 @@ namespace minnow {
 bool has_byte_tables() { return false; }
 void find_narrow(const uint8_t*, const uint8_t*, uint8_t, int64_t, uint8_t*) {}
 void find_wide(const uint8_t*, const uint32_t*, uint8_t, int64_t, uint32_t*) {}
-void ByteSum::prepare() {}
 void sum_bytes(const ByteSum&, const uint8_t*, const uint8_t*, int64_t, uint8_t*) {}
 
 }  // namespace minnow

@@ -34,5 +34,7 @@ struct ByteSum {
   void prepare();
 };
 void sum_bytes(const ByteSum& s, const uint8_t* a, const uint8_t* b, int64_t n, uint8_t* y);
+// The same on any processor, where there are lines.
+void sum_byte_lines(const ByteSum& s, const uint8_t* a, const uint8_t* b, int64_t n, uint8_t* y);
 
 }  // namespace minnow

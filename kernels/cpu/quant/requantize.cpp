@@ -428,10 +428,10 @@ class RequantizeKernel final : public Kernel {
   }
 
  private:
-  // The usual case, where instructions for it are there.
+  // The usual case: tables that are nearly lines, or any, where instructions for them are there.
   bool add_bytes(const RunContext& context, int32_t multiplier, int32_t shift) const {
     const Tensor *terms[2] = {context.in[0], context.in[4]}, *tables[2] = {context.in[3], context.in[5]};
-    if (!has_byte_tables() || factors_ != 1 || multiplier < 0 || shift > -2 || !is_byte(q_.to)) return false;
+    if (factors_ != 1 || multiplier < 0 || shift > -2 || !is_byte(q_.to)) return false;
     ByteSum sum;
     for (size_t i = 0; i < 2; ++i) {
       if (!is_byte(terms[i]->type.dtype)) return false;
@@ -445,9 +445,11 @@ class RequantizeKernel final : public Kernel {
     sum.least = std::clamp(q_.least, lowest, lowest + 255);
     sum.most = std::clamp(q_.most, lowest, lowest + 255);
     sum.prepare();
+    if (!has_byte_tables() && sum.lines.fraction == 0) return false;
+    const auto add = has_byte_tables() ? sum_bytes : sum_byte_lines;
     context.pool->parallel_for(total_, 32768, [&](int64_t begin, int64_t end, int) {
-      sum_bytes(sum, terms[0]->as<uint8_t>() + begin, terms[1]->as<uint8_t>() + begin, end - begin,
-                static_cast<uint8_t*>(context.out[0]->data) + begin);
+      add(sum, terms[0]->as<uint8_t>() + begin, terms[1]->as<uint8_t>() + begin, end - begin,
+          static_cast<uint8_t*>(context.out[0]->data) + begin);
     });
     return true;
   }
