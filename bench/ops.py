@@ -466,26 +466,24 @@ def cases() -> Iterator[Row]:
         Const(np.float32(2)),
         Const(128, u8),
     )
-    yield one(
-        "com.microsoft.QLinearAdd",
-        ints(255, *cnn, dtype=u8),
-        s,
-        Const(128, u8),
-        ints(255, *cnn, dtype=u8),
-        s,
-        Const(3, u8),
-        s,
-        Const(9, u8),
-    )
-    yield one(
-        "com.microsoft.QLinearGlobalAveragePool",
-        ints(255, 1, 512, 14, 14, dtype=u8),
-        s,
-        Const(128, u8),
-        s,
-        Const(9, u8),
-        channels_last=0,
-    )
+    pair = (s, Const(128, u8), s, Const(3, u8), Const(np.float32(0.03)), Const(9, u8))
+    for op in ("QLinearAdd", "QLinearMul"):
+        for other in (cnn, (1, 64, 1, 1), (56, 56), (1, 1, 56, 1), ()):
+            y = ints(255, *other, dtype=u8)
+            yield one(f"com.microsoft.{op}", ints(255, *cnn, dtype=u8), *pair[:2], y, *pair[2:], note=f"{other}")
+    for shape in ((1, 512, 14, 14), (1, 1280, 7, 7), (1, 64, 56, 56)):
+        x = ints(255, *shape, dtype=u8)
+        yield one("com.microsoft.QLinearGlobalAveragePool", x, *pair[:2], s, Const(9, u8), channels_last=0)
+    for window in ({"kernel_shape": [2, 2], "strides": [2, 2]}, {"kernel_shape": [3, 3], "pads": [1] * 4}):
+        x = ints(255, *cnn, dtype=u8)
+        yield one("com.microsoft.QLinearAveragePool", x, *pair[:2], s, Const(9, u8), **window)
+    for op in ("QLinearSigmoid", "QLinearLeakyRelu"):
+        yield one(f"com.microsoft.{op}", ints(255, *cnn, dtype=u8), *pair[:2], s, Const(9, u8))
+    for shape in ((1, 1000), (1, 12, 128, 128)):
+        x, steps = ints(255, *shape, dtype=u8), (Const(np.float32(1 / 256)), Const(0, u8))
+        yield one("com.microsoft.QLinearSoftmax", x, *pair[:2], *steps, axis=-1, opset=13)
+    parts = (ints(255, *cnn, dtype=u8), s, Const(128, u8), ints(255, *cnn, dtype=u8), Const(np.float32(0.03)))
+    yield one("com.microsoft.QLinearConcat", s, Const(9, u8), *parts, Const(3, u8), axis=1)
     yield one("MaxPool", ints(255, *cnn, dtype=u8), kernel_shape=[2, 2], strides=[2, 2])
     # one by one small
     yield one("Add", f(1), f(1), note="call")

@@ -240,6 +240,18 @@ def test_wrong_unit_is_refused(variables: dict[str, str], error: str) -> None:
     assert error in done.stderr
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+@pytest.mark.parametrize("of", [np.uint8, np.int32])
+def test_finds_what_tables_have_for_bytes(kind: Any, of: Any) -> None:
+    """Each byte, in tensors that end at any place of a vector."""
+    rng = np.random.default_rng(7)
+    table = rng.permutation(256).astype(of)
+    for n in (*range(1, 140), 255, 256, 257, 8191, 20011):
+        x = rng.permutation(n).astype(np.uint8).view(kind)
+        (got,) = _engine.run_op("LookUp", {}, [x, table], threads=2, constants=False)
+        np.testing.assert_array_equal(got, table[x.astype(int) - np.iinfo(kind).min], f"{n}")
+
+
 @pytest.mark.parametrize("signed", [False, True])
 def test_sums_of_all_bytes(signed: bool) -> None:
     """Each number with each other one, and some more that fill no vector, with ties in both roundings."""
