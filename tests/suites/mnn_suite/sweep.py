@@ -49,10 +49,10 @@ class Outcome:
 
     Attributes:
         name: of the case.
-        kind: "right": MNN gives our engine's numbers, or of a second graph those beside them; "rounded": the report
-            says that there is a second graph, and the errors of its layers have added up to more; "named": the report
-            says that MNN does not give them, and why; "noted": it says that MNN may not, depending on the numbers;
-            "differs"; "fails": MNN refuses the file, or ends; "not converted": the source is refused.
+        kind: "" until MNN has run it; "right": MNN gives our engine's numbers, or of a second graph those beside them;
+            "rounded": the report says that there is a second graph, and the errors of its layers have added up to more;
+            "named": the report says that MNN does not give them, and why; "noted": it says that MNN may not, depending
+            on the numbers; "differs"; "fails": MNN refuses the file, or ends; "not converted": the source is refused.
         text: what was said or is wrong.
         ops: of the file.
         ours: what is wrong with the numbers of our engine.
@@ -115,7 +115,7 @@ def outcomes(cases: Iterable[Case], level: int, error: float = ERROR) -> Iterato
     """
     cases = iter(cases)
     while batch := list(islice(cases, BATCH)):
-        made = [_made(case, level) for case in batch]
+        made = [converted(case, level) for case in batch]
         jobs = [rest[1] for _, rest in made if rest is not None]
         with tempfile.TemporaryDirectory() as folder:
             answers = iter(mnn_oracle.run(jobs, Path(folder)))
@@ -129,7 +129,7 @@ def outcomes(cases: Iterable[Case], level: int, error: float = ERROR) -> Iterato
 _Rest = tuple[Model, mnn_oracle.Job, dict[str, Array]]
 
 
-def _made(case: Case, level: int) -> tuple[Outcome, _Rest | None]:
+def converted(case: Case, level: int) -> tuple[Outcome, _Rest | None]:
     """The outcome as far as it is known before MNN runs, and what MNN is to run."""
     try:
         model = case.model()
@@ -145,7 +145,7 @@ def _made(case: Case, level: int) -> tuple[Outcome, _Rest | None]:
         return Outcome(case.name, "not converted", str(e), ops), None
     ours = {n: a for n, a in results.items() if isinstance(a, np.ndarray)}
     second = model.portable is not None
-    outcome = Outcome(case.name, "named", named, ops, wrong(ours, case.expected, case), second)
+    outcome = Outcome(case.name, "named" if named else "", named, ops, wrong(ours, case.expected, case), second)
     if named:
         return outcome, None
     feed = {**case.inputs, **{s.input: s.value for s in model.states}}

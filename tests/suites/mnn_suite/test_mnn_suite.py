@@ -14,12 +14,9 @@ from importlib.util import find_spec
 import mnn_oracle
 import pytest
 
-from minnow.optimizer import optimize
-from minnow.schema.errors import MinnowError
-from minnow.schema.notice import kind_of
 from minnow.schema.ops import all_ops, get
 from mnn_suite.case import SUITES, op_cases
-from mnn_suite.sweep import KNOWN, NOT_SAME, RECORD, Outcome, counts, error_of, form, level_of, ops_of, outcomes
+from mnn_suite.sweep import KNOWN, NOT_SAME, RECORD, converted, counts, error_of, form, level_of, outcomes
 
 _NEEDS = {"tf": ("tensorflow", "ai_edge_litert"), "torch": ("torch",), "caffe": ("cv2", "torch")}
 
@@ -55,13 +52,8 @@ def test_the_record_knows_the_forms(op: str) -> None:
     """The table of docs/mnn-runtime.md is made of the record, which takes minutes to write: its forms are those now."""
     found: Counter[str] = Counter()
     for case in op_cases([get(op)]):
-        try:
-            model = case.model()
-            optimize(model, 0)
-        except MinnowError:
-            continue
-        named = "; ".join(t for t in model.notices if kind_of(t) == "not-for-mnn")
-        second = model.portable is not None
-        found[form(op, Outcome(case.name, "named" if named else "", named, ops_of(model), second=second))] += 1
+        outcome, _ = converted(case, level_of("op"))
+        if outcome.kind != "not converted":
+            found[form(op, outcome)] += 1
     row = json.loads(RECORD.read_text())["op"]["ops"].get(op, {})
     assert {k: row.get(k, 0) for k in found} == dict(found)
