@@ -28,13 +28,14 @@ from minnow.optimizer.quantize.activations import (
 from minnow.optimizer.quantize.equalize import equalize
 from minnow.optimizer.quantize.histogram import Channels, Histogram
 from minnow.optimizer.quantize.layers import layers_of
-from minnow.optimizer.quantize.prune import MOST_INPUTS, products_of_inputs
+from minnow.optimizer.quantize.prune import MOST_INPUTS, Seen
 from minnow.optimizer.quantize.ranges import range_of
 from minnow.options.run import RunOptions
 from minnow.schema.errors import UsageError
 from minnow.schema.ir import DType, Node
 
 if TYPE_CHECKING:
+    from minnow.optimizer.quantize.layers import Layer
     from minnow.options.quantize import QuantizeOptions
     from minnow.runtime.session import Session
     from minnow.schema.ir import Model, Value
@@ -272,24 +273,26 @@ class CalibratedModel:
         """
         session = self.session(self.path)
         for layer in layers_of(self.model.graph):
-            node, name = layer.node, layer.node.input(0).name
+            node = layer.node
             if node not in self.plan.ends or layer.operand != 1 or node.input(0).type.dtype is not DType.F32:
                 continue
             if np.prod(layer.stored_shape[1:]) > MOST_INPUTS:
                 continue
-            total: Array | None = None
-            for one in inputs:
-                if self.model.states:
-                    session.reset()
-                found = products_of_inputs(layer, session.run(one, fetch=[name])[name])
-                if found is None:
-                    total = None
-                    break
-                total = found if total is None else total + found
-            if total is not None:
+            found = Seen.mean_of(self._seen(session, layer, inputs))
+            if found is not None:
+                # What the mean of the inputs makes of the error is taken from the bias.
+                squares = (found.centered if self.options.bias_correction else found).squares
                 array = np.asarray(node.input(1).array, np.float32)
-                self._rounded[node] = Weights.of(array, bias_of(node), total / len(inputs))
+                self._rounded[node] = Weights.of(array, bias_of(node), squares)
         return len(self._rounded)
+
+    def _seen(self, session: Session, layer: Layer, inputs: Sequence[Inputs]) -> Iterator[Seen | None]:
+        """What each run shows of the inputs of a layer."""
+        name = layer.node.input(0).name
+        for one in inputs:
+            if self.model.states:
+                session.reset()
+            yield Seen.of(layer, session.run(one, fetch=[name])[name])
 
     def weights(self, node: Node) -> Weights:
         """The weights of a layer as integers, with a bias that makes up for the mean of their error."""

@@ -19,7 +19,7 @@ from minnow.convert import convert
 from minnow.metric import metric_of
 from minnow.optimizer.quantize.choice import Rung, moves_of, reasons_of, rungs_of, undone, uniform, widths_after
 from minnow.optimizer.quantize.compress import BRAIN, FLOAT, HALF, PRUNED, Compressor, LayerResult, Recipe, Width
-from minnow.optimizer.quantize.prune import MOST_INPUTS, by_output, can_prune, products_of_inputs, pruned
+from minnow.optimizer.quantize.prune import MOST_INPUTS, Seen, by_output, can_prune, fitted_to, takes_bias
 from minnow.options.quantize import QuantizeOptions, parsed_drop, parsed_size
 from minnow.options.run import RunOptions
 from minnow.options.signature import takes
@@ -469,32 +469,34 @@ class _Work:
             found = None
             is_seen = layer.node in own and layer.node.input(0).data is None
             if is_seen and by_output(layer, layer.numbers()).shape[1] <= MOST_INPUTS:
-                # The inputs of a layer are those behind pruned layers: it makes up for these, too.
+                # The inputs of a layer are those behind pruned layers: it makes up for what these have lost, too.
                 self.write(compressor.apply(widths)[0], path)
-                found = self._squares(path, layer, given())
+                found = Seen.mean_of(self._seen(path, layer, given()))
             if found is None:
                 self.reasons[layer.name] = "pruned without its inputs, which were not measured"
             else:
-                compressor.fitted[layer.name] = pruned(layer, recipe.prune, recipe.sparsity, found)
+                fitted, shift = fitted_to(layer, recipe.prune, recipe.sparsity, found, takes_bias(layer))
+                compressor.fitted[layer.name] = fitted
+                if shift is not None:
+                    compressor.shifts[layer.name] = shift
             widths[layer.name] = recipe.width
 
-    def _squares(self, path: Path, layer: Layer, given: Iterator[Mapping[str, Any]]) -> Array | None:
-        """The mean products of the inputs of a layer in a file, over the inputs of the model; None if it has none."""
-        total, count, name = None, 0, layer.node.input(0).name
-        with self._session(path) as session:
+    def _seen(self, path: Path, layer: Layer, given: Iterator[Mapping[str, Any]]) -> Iterator[Seen | None]:
+        """What each run of a file shows of the inputs of a layer beside those in the float model."""
+        name = layer.node.input(0).name
+        with self._session(path) as session, self._session(self.float_path) as floats:
             for inputs in given:
-                if self.compressor.model.states:
-                    session.reset()
-                try:
-                    x = session.run(inputs, fetch=[name])[name]
-                except UsageError as e:
-                    _log.debug("the input of a layer is not there: %s", e)
-                    return None
-                found = products_of_inputs(layer, x)
-                if found is None:
-                    return None
-                total, count = found if total is None else total + found, count + 1
-        return None if total is None else np.asarray(total / count)
+                found = []
+                for one in (session, floats):
+                    if self.compressor.model.states:
+                        one.reset()
+                    try:
+                        found.append(one.run(inputs, fetch=[name])[name])
+                    except UsageError as e:
+                        _log.debug("the input of a layer is not there: %s", e)
+                        yield None
+                        return
+                yield Seen.of(layer, *found)
 
     def moments(self) -> dict[str, Array]:
         """The mean square of each input channel of the layers in the main graph, over all inputs."""

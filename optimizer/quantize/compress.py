@@ -30,7 +30,7 @@ from minnow.optimizer.quantize.prune import Prune, can_prune, pruned
 from minnow.optimizer.quantize.sensitivity import in_groups, output_error, relative
 from minnow.optimizer.rewrite import apply_groups, rules
 from minnow.optimizer.rewrite.trace import Trace
-from minnow.schema.ir import Blob, DType, Graph, Model, QuantizedBlob, RoundedBlob, SparseBlob, Value
+from minnow.schema.ir import Blob, DType, Graph, Model, Node, QuantizedBlob, RoundedBlob, SparseBlob, Value
 from minnow.schema.ir.compressed import stored_bytes
 from minnow.schema.ir.graph import RET
 from minnow.schema.ops import Builder, Trait, get
@@ -139,6 +139,7 @@ class Compressor:
         layers: those that are not left out, in order.
         kept: why other layers stay float, by name.
         fitted: weights of layers that were pruned with the help of their inputs, by name, in the order of their groups.
+        shifts: what is added to the biases of these layers, by name.
     """
 
     def __init__(self, model: Model, recipe: Recipe, names: Names = MappingProxyType({})) -> None:
@@ -151,6 +152,7 @@ class Compressor:
         self._all = layers_of(self.model.graph)
         self._made: dict[tuple[Any, ...], QuantizedBlob | SparseBlob | None] = {}
         self.fitted: dict[str, Array] = {}
+        self.shifts: dict[str, Array] = {}
         self.unused = tuple(p for p in recipe.exclude if not any(matches(layer, p) for layer in self._all))
         self._resolve(names)
         for layer in self._all:
@@ -260,6 +262,8 @@ class Compressor:
             made = self.blob(own, width)
             results.append(self._result(own, width, made, moments.get(own.name)))
             if made is not None:
+                if own.name in self.shifts and width in (PRUNED, *range(2, 9)):
+                    _shift(layer.node, self.shifts[own.name])
                 self._put(layer, made)
         if self.recipe.constants:
             _round_constants(model.graph, self.recipe.constants)
@@ -336,6 +340,16 @@ class Compressor:
             notes.append(f"{made.bits} bits: packed bytes hold codes of 2, 4 or 8")
         result.why = "; ".join(notes)
         return result
+
+
+def _shift(node: Node, shift: Array) -> None:
+    """Adds numbers to the bias of a layer."""
+    while len(node.inputs) < 3:
+        node.append_input(None)
+    name, bias = "", shift
+    if node.has_input(2):
+        name, bias = node.input(2).name, np.asarray(node.input(2).array, np.float32) + shift
+    node.set_input(2, Value.constant(bias.astype(np.float32), name))
 
 
 def _as(b: Builder, value: Value, dtype: DType) -> Value:

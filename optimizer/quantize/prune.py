@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from minnow.optimizer.quantize.layers import Layer
+from minnow.schema.ir import DType
 
 Array = npt.NDArray[Any]
 Prune = Literal["magnitude", "block1x4", "block1x8"]
@@ -38,6 +41,15 @@ def can_prune(layer: Layer) -> bool:
     return layer.form in ("stream", "product") and not one and not turned
 
 
+def takes_bias(layer: Layer) -> bool:
+    """Whether something can be added to the layer's bias, which it may not have yet."""
+    node = layer.node
+    if node.op not in ("Conv", "Linear"):  # op list: those with a bias as their third operand
+        return False
+    bias = node.input(2) if node.has_input(2) else None
+    return bias is None or (bias.data is not None and bias.type.dtype is DType.F32)
+
+
 def by_output(layer: Layer, numbers: Array) -> Array:
     """Weights in the order of their groups as a matrix with a row for each output channel (of a group)."""
     turned = np.moveaxis(numbers, 1, 0) if layer.node.op == "ConvTranspose" else numbers
@@ -51,23 +63,111 @@ def _from_outputs(layer: Layer, matrix: Array) -> Array:
     return np.ascontiguousarray(np.moveaxis(matrix.reshape(shape[1], shape[0], *shape[2:]), 0, 1))
 
 
-def pruned(layer: Layer, prune: Prune, sparsity: float, squares: Array | None = None) -> Array:
+@dataclass(frozen=True)
+class Seen:
+    """Means over what outputs of a layer read in some runs: their inputs x, and what these are in the float model, w.
+
+    Attributes:
+        squares: x x^T, [inputs, inputs].
+        crossed: w x^T, [inputs, inputs].
+        mean: x, [inputs].
+        wanted_mean: w, [inputs].
+    """
+
+    squares: Array
+    crossed: Array
+    mean: Array
+    wanted_mean: Array
+
+    @classmethod
+    def of(cls, layer: Layer, x: Array, wanted: Array | None = None) -> Seen | None:
+        """What one run shows; None for layers in groups and transposed ones, and if inputs are not finite.
+
+        Args:
+            layer: the layer.
+            x: its input, [..., inputs] for a product, [batch, channels, height, width] for a convolution.
+            wanted: its input in the float model; None for the same.
+        """
+        inputs = by_output(layer, layer.numbers()).shape[1]
+        squares, crossed = np.zeros((inputs, inputs)), np.zeros((inputs, inputs))
+        mean, wanted_mean = np.zeros(inputs), np.zeros(inputs)
+        own, others = _rows(layer, x), None if wanted is None else _rows(layer, wanted)
+        if own is None:
+            return None
+        count = 0
+        for rows in own:
+            squares += rows.T @ rows
+            mean += rows.sum(0)
+            count += len(rows)
+            if others is not None:
+                first = next(others)
+                crossed += first.T @ rows
+                wanted_mean += first.sum(0)
+        if others is None:
+            crossed, wanted_mean = squares, mean
+        finite = all(np.isfinite(a).all() for a in (squares, crossed))
+        return cls(squares / count, crossed / count, mean / count, wanted_mean / count) if count and finite else None
+
+    @classmethod
+    def mean_of(cls, runs: Iterator[Seen | None]) -> Seen | None:
+        """The mean of several runs, which count alike; None if there are none, or one has shown nothing."""
+        total: list[Array] = []
+        count = 0
+        for one in runs:
+            if one is None:
+                return None
+            parts = [one.squares, one.crossed, one.mean, one.wanted_mean]
+            total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
+            count += 1
+        return cls(*(a / count for a in total)) if count else None
+
+    @property
+    def centered(self) -> Seen:
+        """The same for differences from the mean: what a bias does not make up for."""
+        squares = self.squares - np.outer(self.mean, self.mean)
+        crossed = self.crossed - np.outer(self.wanted_mean, self.mean)
+        return Seen(squares, crossed, np.zeros_like(self.mean), np.zeros_like(self.mean))
+
+
+def pruned(layer: Layer, prune: Prune, sparsity: float) -> Array:
     """The weights of a layer with the least ones 0, in f32 in the order of their groups.
 
     Args:
         layer: the layer.
         prune: which weights become 0 together.
         sparsity: the share of the weights that become 0.
-        squares: [inputs, inputs], the mean products of the inputs of an output: the other weights make up for those
-            that become 0, one input after the other (the method of SparseGPT). None: they stay as they are.
     """
     matrix = by_output(layer, layer.numbers())
-    if squares is None:
-        made = np.where(_kept(np.square(matrix, dtype=np.float64), BLOCKS[prune], sparsity), matrix, np.float32(0))
-    else:
-        made = _fitted(matrix, BLOCKS[prune], sparsity, squares)
-        made = _nearest(matrix, made, BLOCKS[prune], sparsity, squares)
-    return _from_outputs(layer, made)
+    kept = _kept(np.square(matrix, dtype=np.float64), BLOCKS[prune], sparsity)
+    return _from_outputs(layer, np.where(kept, matrix, np.float32(0)))
+
+
+def fitted_to(
+    layer: Layer, prune: Prune, sparsity: float, seen: Seen, bias: bool = False
+) -> tuple[Array, Array | None]:
+    """The weights of a layer with some 0, as `pruned`, of which the others make up for these, and for what layers in
+    front have lost: the layer's outputs stay near to those of the float model.
+
+    Args:
+        layer, prune, sparsity: as for `pruned`.
+        seen: the inputs of the layer.
+        bias: whether the layer has a bias that can be changed.
+
+    Returns:
+        The weights, and what is added to the bias, f32[outputs]; None for nothing.
+    """
+    matrix = by_output(layer, layer.numbers())
+    own = seen.centered if bias else seen
+    wanted = _adapted(matrix, own)
+    made = _nearest(wanted, _fitted(wanted, BLOCKS[prune], sparsity, own.squares), BLOCKS[prune], sparsity, own.squares)
+    shift = matrix.astype(np.float64) @ seen.wanted_mean - made.astype(np.float64) @ seen.mean
+    return _from_outputs(layer, made), shift.astype(np.float32) if bias else None
+
+
+def _adapted(matrix: Array, seen: Seen) -> Array:
+    """The weights whose outputs are nearest to those of the float model for inputs that are no longer the same."""
+    moved = matrix.astype(np.float64) @ (seen.crossed - seen.squares)
+    return np.asarray(matrix + np.linalg.solve(_regular(seen.squares), moved.T).T if moved.any() else matrix)
 
 
 def _kept(scores: Array, block: int, sparsity: float) -> Array:
@@ -149,36 +249,26 @@ def _solved(matrix: Array, right: Array) -> Array:
         return np.full_like(right, np.nan)
 
 
+def _regular(squares: Array) -> Array:
+    """The matrix with a little more on its diagonal, so that it has an inverse."""
+    mean = float(np.mean(np.diag(squares)))
+    return np.asarray(squares + (_DAMPING * mean if mean > 0 else 1.0) * np.eye(len(squares)))
+
+
 def inverse_factor(squares: Array) -> Array:
     """The upper triangular U with U^T U the inverse of the matrix, which is made regular where it is not."""
-    size = len(squares)
-    mean = float(np.mean(np.diag(squares)))
-    damped = squares + (_DAMPING * mean if mean > 0 else 1.0) * np.eye(size)
-    return np.asarray(np.linalg.cholesky(np.linalg.inv(damped)).T)
+    return np.asarray(np.linalg.cholesky(np.linalg.inv(_regular(squares))).T)
 
 
-def products_of_inputs(layer: Layer, x: Array) -> Array | None:
-    """The mean products of the inputs of an output, [inputs, inputs]; None for layers in groups and transposed ones,
-    and if inputs are not finite.
-
-    Args:
-        layer: the layer.
-        x: input of the layer, [..., inputs] for a product, [batch, channels, height, width] for a convolution.
-    """
+def _rows(layer: Layer, x: Array) -> Iterator[Array] | None:
+    """What each output of a layer reads, f64[outputs, inputs], some at a time; None where that is no matrix."""
     node = layer.node
-    inputs = by_output(layer, layer.numbers()).shape[1]
     if layer.form == "product":
-        parts = iter([x.reshape(-1, inputs)])
-    elif node.op == "Conv" and int(node.attrs.get("group", 1)) == 1 and x.ndim == 4:
-        parts = (_patches(layer, x[i : i + 1]) for i in range(len(x)))  # an image at a time: a pixel is in many patches
-    else:
-        return None
-    total, count = np.zeros((inputs, inputs)), 0
-    for part in parts:
-        rows = part.astype(np.float64)
-        total += rows.T @ rows
-        count += len(rows)
-    return total / count if count and np.isfinite(total).all() else None
+        return iter([x.reshape(-1, by_output(layer, layer.numbers()).shape[1]).astype(np.float64)])
+    if node.op == "Conv" and int(node.attrs.get("group", 1)) == 1 and x.ndim == 4:
+        # An image at a time: a pixel is in many patches.
+        return (_patches(layer, x[i : i + 1]).astype(np.float64) for i in range(len(x)))
+    return None
 
 
 def _patches(layer: Layer, x: Array) -> Array:

@@ -260,6 +260,21 @@ def test_pruned_layers_make_up_for_what_is_gone(images: Any, tmp_path: Path) -> 
     assert near[1].sqnr_db > near[0].sqnr_db
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("prune", "sparsity"), [("magnitude", 0.7), ("block1x4", 0.6), ("block1x8", 0.6)])
+def test_a_calibrated_network_of_zeros_still_recognizes(prune: Any, sparsity: float, tmp_path: Path) -> None:
+    """Layers make up for what those in front have lost: without it half of the digits are recognized, or fewer."""
+    test = np.load(DIGITS / "digits_test.npz")
+    images, labels = test["images"], test["labels"]
+    half = len(images) // 2
+    minnow.quantize(
+        DIGITS / "digits.onnx", output=tmp_path / "p.mnn", prune=prune, sparsity=sparsity, measure=False,
+        calibration={"image": images[:half]}, verify=False,
+    )  # fmt: skip
+    found = minnow.load(tmp_path / "p.mnn").run({"image": images[half:]})["probability"].argmax(1)
+    assert (found == labels[half:]).mean() > 0.92
+
+
 def test_layers_are_pruned_within_the_loss(images: Any, tmp_path: Path, capsys: Any) -> None:
     np.savez(tmp_path / "data.npz", image=images)
     asked = ("--prune", "magnitude", "--sparsity", "0.6", "--data", tmp_path / "data.npz", "--format", "json")

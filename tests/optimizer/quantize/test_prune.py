@@ -13,7 +13,7 @@ from sampling import one_in
 
 import minnow
 from minnow.optimizer.quantize.compress import Compressor, Recipe
-from minnow.optimizer.quantize.prune import BLOCKS, Prune, by_output, can_prune, products_of_inputs, pruned
+from minnow.optimizer.quantize.prune import BLOCKS, Prune, Seen, by_output, can_prune, fitted_to, pruned
 from minnow.schema.ir import Model, QuantizedBlob
 from minnow.schema.ir.compressed import listed, listed_bytes
 from minnow.schema.mnn import save, wire
@@ -138,12 +138,14 @@ def test_fitted_weights_have_a_smaller_error(prune: Prune) -> None:
         layer = layers[0]
         mixed = rng.standard_normal((8, *shape)).cumsum(axis=-1).cumsum(axis=2 if len(shape) > 2 else -1)
         x = mixed.reshape(-1, *shape[1:]).astype(np.float32)
-        squares = products_of_inputs(layer, x)
-        if squares is None:
+        seen = Seen.of(layer, x)
+        if seen is None:
             continue
+        squares = seen.squares
         want = by_output(layer, layer.numbers()).astype(np.float64)
         assert len(squares) == want.shape[1], name
-        plain, fitted = (by_output(layer, pruned(layer, prune, 0.7, s)).astype(np.float64) for s in (None, squares))
+        both = pruned(layer, prune, 0.7), fitted_to(layer, prune, 0.7, seen)[0]
+        plain, fitted = (by_output(layer, numbers).astype(np.float64) for numbers in both)
         assert (fitted == 0).mean() == pytest.approx(0.7, abs=0.1)
         lost = [float(np.einsum("oi,ij,oj", d, squares, d)) for d in (plain - want, fitted - want)]
         assert lost[1] < lost[0], name
@@ -160,7 +162,9 @@ def test_fitted_weights_are_the_best_for_what_stays(prune: Prune) -> None:
     want = by_output(layer, layer.numbers()).astype(np.float64)
     inputs = want.shape[1]
     x = np.maximum(rng.standard_normal((20 * inputs, inputs)).cumsum(1), 0)
-    fitted = by_output(layer, pruned(layer, prune, 0.6, x.T @ x / len(x))).astype(np.float64)
+    seen = Seen.of(layer, x)
+    assert seen is not None
+    fitted = by_output(layer, fitted_to(layer, prune, 0.6, seen)[0]).astype(np.float64)
     plain = by_output(layer, pruned(layer, prune, 0.6)).astype(np.float64)
     assert np.linalg.norm(x @ (fitted - want).T) < 0.8 * np.linalg.norm(x @ (plain - want).T)
     fitted, want = fitted[:: one_in(6)], want[:: one_in(6)]  # numpy takes its time for each output
@@ -170,6 +174,31 @@ def test_fitted_weights_are_the_best_for_what_stays(prune: Prune) -> None:
         kept = np.flatnonzero(fitted[row])
         best[row, kept] = np.linalg.lstsq(x[:, kept], x @ want[row], rcond=None)[0]
     assert lost < 1.01 * np.linalg.norm(x @ (best - want).T) + 1e-6
+
+
+@pytest.mark.parametrize("name", ["product", "pointwise"])
+def test_a_layer_makes_up_for_what_its_inputs_have_lost(name: str) -> None:
+    """Its outputs are near to those for the inputs of the float model, which numpy computes."""
+    rng = np.random.default_rng(6)
+    case = CASES[name]
+    layer = next(la for la in Compressor(case.model(), RECIPES["float"]).layers if can_prune(la))
+    channels = 1 if name == "pointwise" else -1
+    wanted = rng.standard_normal((64, *case.run[1:])).cumsum(channels).astype(np.float32)
+    lost = (0.4 * wanted + 0.2 * np.roll(wanted, 1, channels) - 0.5).astype(np.float32)
+    both, alone = Seen.of(layer, lost, wanted), Seen.of(layer, lost)
+    assert both is not None
+    assert alone is not None
+    weights = by_output(layer, layer.numbers()).astype(np.float64)
+    reads, should = (np.moveaxis(x, channels, -1).reshape(-1, weights.shape[1]) for x in (lost, wanted))
+    outputs = should @ weights.T
+
+    def error_of(seen: Seen, bias: bool) -> float:
+        made, shift = fitted_to(layer, "block1x4", 0.6, seen, bias)
+        assert (shift is not None) == bias
+        got = reads @ by_output(layer, made).T.astype(np.float64) + (0 if shift is None else shift)
+        return float(np.square(got - outputs).mean() / np.square(outputs).mean())
+
+    assert error_of(both, True) < 0.9 * error_of(both, False) < 0.5 * error_of(alone, False)
 
 
 def test_convolutions_of_few_channels_stay_as_they_are() -> None:
