@@ -10,8 +10,8 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "kernels/core/interrupt.h"
@@ -30,23 +30,29 @@ constexpr int kYieldsBeforePark = 500;
 constexpr int kCallerSpinsBeforeYield = 1000;
 constexpr uint64_t kTurnNanoseconds = 100000;
 
-// A range of the blocks of a job, in one word so that it changes atomically: number of the job, first block, end. A
-// range of a finished job never compares equal to one of the current job, so a worker that wakes up late does no harm,
-// and the caller never waits for it.
-struct BlockRange {
+// A job in one word: its number, and its blocks. A range of its blocks, too: the lower bits of the number, first block,
+// end. A range of a finished job never compares equal to one of the current job, so a worker that wakes up late does no
+// harm, and the caller never waits for it.
+struct Job {
   static constexpr int kBits = 20;
-  static constexpr uint64_t kMask = (uint64_t{1} << kBits) - 1;
-  static constexpr int64_t kMost = static_cast<int64_t>(kMask);
+  static constexpr uint64_t kMask = (uint64_t{1} << kBits) - 1, kNumbers = uint64_t{1} << (64 - 2 * kBits);
+  static constexpr int64_t kMostBlocks = static_cast<int64_t>(kMask);
+  // After so many jobs what is left of older ones is written anew: their numbers come again. That is soon after the
+  // first one, so that it happens in every process.
+  static constexpr uint64_t kRenewal = kNumbers / 16, kFirst = kNumbers - 1000;
 
-  static uint64_t pack(uint64_t job, int64_t begin, int64_t end) {
-    return job << (2 * kBits) | static_cast<uint64_t>(begin) << kBits | static_cast<uint64_t>(end);
+  explicit Job(uint64_t word) : number(word >> kBits), blocks(static_cast<int64_t>(word & kMask)) {}
+  uint64_t pack() const { return number << kBits | static_cast<uint64_t>(blocks); }
+  uint64_t pack(int64_t begin, int64_t end) const {
+    return number << (2 * kBits) | static_cast<uint64_t>(begin) << kBits | static_cast<uint64_t>(end);
   }
-  explicit BlockRange(uint64_t word)
-      : job(word >> (2 * kBits)),
-        begin(static_cast<int64_t>(word >> kBits & kMask)),
-        end(static_cast<int64_t>(word & kMask)) {}
-  uint64_t job;
-  int64_t begin, end;
+
+  uint64_t number;
+  int64_t blocks;
+};
+
+struct BlockRange {
+  int64_t begin = 0, end = 0;
 };
 
 // Linux 6.12 and later give a thread that asks for short turns on a core its turn soon after it wakes, also where
@@ -88,29 +94,37 @@ struct ThreadPool::State {
       : threads(threads),
         has_core_each(threads <= static_cast<int>(std::thread::hardware_concurrency())),
         homes(static_cast<size_t>(threads)),
-        taken(homes.size()) {}
+        taken(homes.size()) {
+    renew(Job(job.load(std::memory_order_relaxed)));
+  }
 
+  // Of a job that nobody has begun here, it is still what it was for an older one: a caller writes to one line of a
+  // cache only, and each worker to its own.
   struct alignas(64) Home {
     std::atomic<uint64_t> range{0};
+    std::atomic<uint64_t> done{0};  // blocks that this worker has done, from wherever, in place of a range
   };
   const int threads;
   const bool has_core_each;
-  // Written once per job.
-  alignas(64) std::atomic<uint64_t> job{0};
+  // Written once per job, in one line.
+  alignas(64) std::atomic<uint64_t> job{Job::kFirst << Job::kBits};
   std::atomic<int64_t> n{0};
   std::atomic<int64_t> grain{1};
   std::atomic<ThreadPool::Body*> body{nullptr};
   std::atomic<Interrupt*> interrupt{nullptr};  // of the present job
   std::atomic<int> core{-1};                   // on which the caller was
   std::atomic<bool> closing{false};
-  std::atomic<int> seated{0};                // shared workers that wait for this pool's jobs
-  alignas(64) std::atomic<int64_t> done{0};  // blocks of the present job
+  std::atomic<int> seated{0};  // shared workers that wait for this pool's jobs
   alignas(64) std::atomic<bool> busy{false};
   std::vector<Home> homes;
   std::vector<bool> taken;  // by worker; guarded by the lock of Workers
 
+  int64_t homes_of(const Job& of) const { return std::min<int64_t>(threads, of.blocks); }
+  BlockRange left_of(const Job& of, int64_t home, uint64_t word) const;
   bool has_blocks() const;
-  void work(int worker);
+  bool is_done(const Job& of) const;
+  void renew(const Job& last);
+  void work(const Job& present, int worker);
   void serve(int worker);
 };
 
@@ -120,49 +134,77 @@ thread_local const void* current_pool = nullptr;
 thread_local int current_worker = 0;
 }  // namespace
 
-bool ThreadPool::State::has_blocks() const {
-  job.load(std::memory_order_seq_cst);
-  return std::any_of(homes.begin(), homes.end(), [](const Home& home) {
-    const BlockRange left(home.range.load(std::memory_order_relaxed));
-    return left.begin < left.end;
-  });
+// What is left of a home's blocks, whose range is this word.
+BlockRange ThreadPool::State::left_of(const Job& of, int64_t home, uint64_t word) const {
+  const uint64_t ahead = ((word >> (2 * Job::kBits)) - of.number) % Job::kNumbers;
+  if (ahead == 0)
+    return {static_cast<int64_t>(word >> Job::kBits & Job::kMask), static_cast<int64_t>(word & Job::kMask)};
+  if (ahead < Job::kNumbers / 2) return {};  // the job is done, and another one has begun
+  const int64_t homes = homes_of(of);
+  return {home * of.blocks / homes, (home + 1) * of.blocks / homes};
 }
 
-void ThreadPool::State::work(int worker) {
+bool ThreadPool::State::has_blocks() const {
+  const Job present(job.load(std::memory_order_seq_cst));
+  for (int64_t i = 0; i < homes_of(present); ++i) {
+    const BlockRange left = left_of(present, i, homes[static_cast<size_t>(i)].range.load(std::memory_order_relaxed));
+    if (left.begin < left.end) return true;
+  }
+  return false;
+}
+
+bool ThreadPool::State::is_done(const Job& of) const {
+  int64_t done = 0;
+  for (const Home& home : homes) {
+    const uint64_t word = home.done.load(std::memory_order_acquire);
+    if ((word >> (2 * Job::kBits)) == of.number % Job::kNumbers) done += static_cast<int64_t>(word & Job::kMask);
+  }
+  return done == of.blocks;
+}
+
+void ThreadPool::State::renew(const Job& last) {
+  for (Home& home : homes) {
+    home.range.store(last.pack(0, 0), std::memory_order_relaxed);
+    home.done.store(last.pack(0, 0), std::memory_order_relaxed);
+  }
+}
+
+void ThreadPool::State::work(const Job& present, int worker) {
   const void* outer_pool = current_pool;
   const int outer_worker = current_worker;
   current_pool = this;
   current_worker = worker;
-  uint64_t paced = 0;  // the job that `pace` is for
-  Pace pace(nullptr, 1);
-  // Blocks of its own are told of together: all threads write where they are counted. Until then the job cannot end.
-  int64_t own = 0;
+  std::optional<Pace> pace;
+  int64_t done = 0;
+  const auto tell = [&] {
+    if (done > 0) homes[static_cast<size_t>(worker)].done.store(present.pack(0, done), std::memory_order_release);
+  };
+  const int64_t homes_used = homes_of(present);
   for (int i = 0; i < threads; ++i) {
-    std::atomic<uint64_t>& home = homes[static_cast<size_t>((worker + i) % threads)].range;
-    uint64_t word = home.load(std::memory_order_acquire);
-    for (BlockRange left(word); left.begin < left.end; left = BlockRange(word)) {
-      Interrupt* const present = interrupt.load(std::memory_order_relaxed);
+    const int64_t home = (worker + i) % threads;
+    if (home >= homes_used) continue;
+    std::atomic<uint64_t>& range = homes[static_cast<size_t>(home)].range;
+    uint64_t word = range.load(std::memory_order_acquire);
+    for (BlockRange left; left = left_of(present, home, word), left.begin < left.end;) {
+      Interrupt* const own = interrupt.load(std::memory_order_relaxed);
       const int64_t g = grain.load(std::memory_order_relaxed), all = n.load(std::memory_order_relaxed);
-      if (left.job != paced) pace = Pace(present, (all + g - 1) / g / threads);
-      paced = left.job;
+      if (!pace) pace.emplace(own, present.blocks / threads);
       // Large pieces first; small ones at the end, so that all threads finish together.
-      const int64_t part = pace.take(std::max<int64_t>(1, (left.end - left.begin) / 4));
+      const int64_t part = pace->take(std::max<int64_t>(1, (left.end - left.begin) / 4));
       const int64_t take = part > 0 ? part : left.end - left.begin;
       const int64_t first = i == 0 ? left.begin : left.end - take;
-      const uint64_t rest = i == 0 ? BlockRange::pack(left.job, left.begin + take, left.end)
-                                   : BlockRange::pack(left.job, left.begin, left.end - take);
-      if (!home.compare_exchange_weak(word, rest, std::memory_order_acq_rel)) continue;
+      const uint64_t rest =
+          i == 0 ? present.pack(left.begin + take, left.end) : present.pack(left.begin, left.end - take);
+      if (!range.compare_exchange_weak(word, rest, std::memory_order_acq_rel)) continue;
       if (part > 0) {
-        const InterruptScope scope(present);
+        const InterruptScope scope(own);
         (*body.load(std::memory_order_relaxed))(first * g, std::min((first + take) * g, all), worker);
       }
-      if (i == 0)
-        own += take;
-      else
-        done.fetch_add(take, std::memory_order_acq_rel);
-      word = home.load(std::memory_order_acquire);
+      done += take;
+      if (i > 0) tell();
+      word = range.load(std::memory_order_acquire);
     }
-    if (own > 0) done.fetch_add(std::exchange(own, 0), std::memory_order_acq_rel);
+    if (i == 0) tell();  // of its own blocks together: until then the job cannot end
   }
   current_pool = outer_pool;
   current_worker = outer_worker;
@@ -177,7 +219,7 @@ void ThreadPool::State::serve(int worker) {
     const uint64_t now = job.load(std::memory_order_acquire);
     if (now != seen) {
       if (has_core_each) leave_core(core.load(std::memory_order_relaxed));
-      work(worker);
+      work(Job(now), worker);
       seen = now;
       waits = 0;
     } else if (waits++ < kSpinsBeforeYield) {
@@ -309,7 +351,10 @@ class ThreadPool::Workers {
     for (State* pool : pools_) {
       pool->taken.assign(pool->taken.size(), false);
       pool->seated.store(0);
-      for (State::Home& home : pool->homes) home.range.store(0);
+      Job next(pool->job.load());
+      ++next.number;
+      next.blocks = 0;
+      pool->job.store(next.pack());
       pool->busy.store(false);
     }
     after_fork();
@@ -334,7 +379,7 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::parallel_for(int64_t n, int64_t grain, Body body) noexcept {
   if (n <= 0) return;
-  grain = std::max<int64_t>({1, grain, n / BlockRange::kMost + 1});
+  grain = std::max<int64_t>({1, grain, n / Job::kMostBlocks + 1});
   const int64_t blocks = (n + grain - 1) / grain;
   State& s = *state_;
   Interrupt* const interrupt = Interrupt::current();
@@ -351,17 +396,15 @@ void ThreadPool::parallel_for(int64_t n, int64_t grain, Body body) noexcept {
   s.body.store(&body, std::memory_order_relaxed);
   s.interrupt.store(interrupt, std::memory_order_relaxed);
   s.core.store(sched_getcpu(), std::memory_order_relaxed);
-  s.done.store(0, std::memory_order_relaxed);
-  const uint64_t job = s.job.load(std::memory_order_relaxed) + 1;
-  const int64_t homes = std::min<int64_t>(threads_, blocks);  // the others are left empty, as all are after a job
-  for (int64_t i = 0; i < homes; ++i)
-    s.homes[static_cast<size_t>(i)].range.store(BlockRange::pack(job, i * blocks / homes, (i + 1) * blocks / homes),
-                                                std::memory_order_release);
-  s.job.store(job, std::memory_order_seq_cst);
-  const int missing = static_cast<int>(homes) - 1 - s.seated.load(std::memory_order_seq_cst);
+  Job job(s.job.load(std::memory_order_relaxed));
+  if (job.number % Job::kRenewal == 0) s.renew(job);
+  ++job.number;
+  job.blocks = blocks;
+  s.job.store(job.pack(), std::memory_order_seq_cst);
+  const int missing = static_cast<int>(s.homes_of(job)) - 1 - s.seated.load(std::memory_order_seq_cst);
   if (missing > 0) Workers::instance().call(missing);
-  s.work(0);
-  for (int waits = 0; s.done.load(std::memory_order_acquire) != blocks; ++waits) {
+  s.work(job, 0);
+  for (int waits = 0; !s.is_done(job); ++waits) {
     if (waits < kCallerSpinsBeforeYield) {
       relax();
     } else {
