@@ -190,7 +190,7 @@ def failures(threads: int) -> list[str]:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [1, 3, 16])
 @pytest.mark.parametrize("isa", ISAS)
 def test_is_exact(isa: str, threads: int) -> None:
     # The instruction set is chosen once per process.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "kernels/cpu/gemm/bf16.h"
 #include "kernels/cpu/gemm/bf16_micro_kernel.h"
@@ -37,12 +38,20 @@ Bf16Gemm::Bf16Gemm(int64_t m, int64_t n, int64_t k, const Activation& activation
   const int64_t tiles = ceil_div(m, kBf16Pixels), pairs = ceil_div(n, kTileColumns);
   const int64_t most = std::max<int64_t>(1, kBandBytes / tile_bytes());
   chunk_tiles_ = ceil_div(tiles, ceil_div(tiles, threads > 1 ? 4 * most : most));
-  int64_t bands = ceil_div(chunk_tiles_, most);
-  if (threads > 1) {  // several pieces of work for each
-    bands = std::max(bands, ceil_div(4 * threads, pairs));
-    groups_ = std::min(pairs, ceil_div(4 * threads, bands));
+  band_tiles_ = ceil_div(chunk_tiles_, ceil_div(chunk_tiles_, most));
+  if (threads == 1) return;
+  // Pieces that let all threads finish together: the fewest bands, then the most groups.
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int64_t tiles = band_tiles_; tiles > 0; --tiles) {
+    const int64_t bands = ceil_div(chunk_tiles_, tiles);
+    for (int64_t groups = std::min(pairs, std::max<int64_t>(1, 4 * threads / bands)); groups > 0; --groups) {
+      const int64_t all = ceil_div(bands * groups, threads) * tiles * ceil_div(pairs, groups);
+      if (all >= least) continue;
+      least = all;
+      band_tiles_ = tiles;
+      groups_ = groups;
+    }
   }
-  band_tiles_ = ceil_div(chunk_tiles_, std::min(chunk_tiles_, bands));
 }
 
 int64_t Bf16Gemm::tile_bytes() const { return parts() * kBf16Pixels * 2 * round_up(k_, kBf16Depth); }

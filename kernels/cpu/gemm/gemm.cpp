@@ -39,6 +39,7 @@ bool rows_collide(int64_t stride, int64_t rows) {
 int64_t spread_rows(int64_t k) { return 16 * (ceil_div(k, 16) | 1); }
 
 constexpr int64_t kPackedRows = 128;
+constexpr double kWorthIt = 1.05;
 constexpr int64_t kSerialMacs = 20000;  // fewer are not worth waking a thread
 
 }  // namespace
@@ -80,7 +81,8 @@ Gemm::Gemm(int64_t m, int64_t n, int64_t k, bool transpose_a, const Activation& 
     : m_(m), n_(n), k_(k), pack_(pack_width()), threads_(threads), activation_(activation) {
   half_ = takes_half(precision, m);
   blocks_ = ceil_div(n, pack_);
-  const bool by_rows = threads > 1 && split_by_rows(n, m);
+  // The more threads there are, the more read all of B then.
+  const bool by_rows = threads > 1 && split_by_rows(n * threads / 2, m);
   plan_ = TilePlan(m, blocks_, k, by_rows ? threads : 1);
   // Rows of A that would be in each other's way are brought together first.
   copies_ = (transpose_a && m > 1) || (plan_.groups() > 2 && rows_collide(k, std::min<int64_t>(m, tile_pixels(2))));
@@ -89,9 +91,18 @@ Gemm::Gemm(int64_t m, int64_t n, int64_t k, bool transpose_a, const Activation& 
   if (groups > 2 && m > 4) k_parts_ = std::max<int64_t>(1, ceil_div(k, kLongestSum));
   const int64_t bytes = 4 * m * ceil_div(k, k_parts_);
   bands_ = std::max<int64_t>(1, ceil_div(bytes, band_bytes()));
-  if (threads > 1) bands_ = std::max(bands_, ceil_div(4 * threads, std::max(1, plan_.groups())));
-  if (by_rows) bands_ = round_up(bands_, threads);
+  if (by_rows) bands_ = round_up(std::max(bands_, ceil_div(4 * threads, std::max(1, plan_.groups()))), threads);
   bands_ = std::max<int64_t>(1, std::min(bands_, plan_.tiles()));
+  if (threads == 1 || by_rows) return;
+  // So many bands as let all threads finish together, if that is worth reading B once more; at least two pieces of work
+  // for each.
+  const auto tiles_of_thread = [&](int64_t bands) {
+    return static_cast<double>(ceil_div(bands * plan_.groups(), threads) * ceil_div(plan_.tiles(), bands));
+  };
+  int64_t best = std::max<int64_t>(bands_, std::min(plan_.tiles(), ceil_div(2 * threads, std::max(1, plan_.groups()))));
+  for (int64_t bands = best; bands <= std::min(plan_.tiles(), bands_ + 4 * threads); ++bands)
+    if (kWorthIt * tiles_of_thread(bands) < tiles_of_thread(best)) best = bands;
+  bands_ = best;
 }
 
 // First row of a band; bands are made of whole tiles.

@@ -105,37 +105,37 @@ class MatMulInteger final : public Kernel {
     const Tensor &a = *context.in[0], &b = *context.in[1];
     const Tensor *a_zeros = input(context, 2), *b_zeros = input(context, 3);
     if (context.out[0]->count() == 0) return;
-    uint32_t* left = static_cast<uint32_t*>(context.workspace);
-    const uint32_t* right = packed_.as<uint32_t>();
-    if (packed_.empty()) {
-      uint32_t* packed = left + left_size();
-      context.pool->parallel_for(s_.b_matrices * panels(), 1 + 20000 / (panel_size() + 1),
-                                 [&](int64_t begin, int64_t end, int) {
-                                   for (int64_t i = begin; i < end; ++i) pack_panel(b, b_zeros, i, packed);
-                                 });
-      right = packed;
-    }
-    // Lanes, sums and zero points of the rows.
+    uint32_t *left = static_cast<uint32_t*>(context.workspace), *made = left + left_size();
+    const uint32_t* right = packed_.empty() ? made : packed_.as<uint32_t>();
+    // Panels of the right matrices, and lanes, sums and zero points of the rows, in one loop. What is read was mostly
+    // written by other threads: each line of it is a wait, so that little is worth a thread.
     const int64_t rows = s_.a_matrices * s_.m, row_grain = 6000 / (s_.k + 1) + 1;
-    uint32_t *sums = left + lanes_size(), *zeros = sums + rows, *starts = zeros + rows;
+    const int64_t columns = packed_.empty() ? s_.b_matrices * panels() : 0, column_grain = 1000 / panel_size() + 1;
+    const int64_t column_blocks = (columns + column_grain - 1) / column_grain;
+    const int64_t pack_blocks = column_blocks + (rows + row_grain - 1) / row_grain;
+    uint32_t *sums = left + lanes_size(), *zeros = sums + rows;
     const uint8_t flip = flip_for(a.type.dtype, true);
     const int32_t shift = shift_for(a.type.dtype, true);
     std::atomic<bool> centered{true};
-    context.pool->parallel_for(rows, row_grain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) {
+    const auto pack_block = [&](int64_t block) {
+      if (block < column_blocks) {
+        for (int64_t i = block * column_grain; i < std::min(columns, (block + 1) * column_grain); ++i)
+          pack_panel(b, b_zeros, i, made);
+        return;
+      }
+      const int64_t first = (block - column_blocks) * row_grain;
+      for (int64_t i = first; i < std::min(rows, first + row_grain); ++i) {
         const int32_t zero = zero_at(a_zeros, i / s_.m, s_.m, i % s_.m) + shift;
         sums[i] = pack_row(a.as<uint8_t>() + i * s_.k, i, flip, left);
         zeros[i] = static_cast<uint32_t>(zero);
         if (zero != 0) centered.store(false, std::memory_order_relaxed);
       }
+    };
+    // Two small blocks are not worth a second thread.
+    context.pool->parallel_for(pack_blocks, pack_blocks > 2 ? 1 : 2, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) pack_block(i);
     });
-    // The zero point of a right matrix's first column goes into what a row starts with.
     const auto matrix = [&](int64_t i) { return right + i * panels() * panel_size(); };
-    for (int64_t p = 0; p < s_.products(); ++p) {
-      const int64_t from_a = s_.a_of(p) * s_.m, from_b = s_.b_of(p);
-      const uint32_t zero = matrix(from_b)[steps_ * integer_panel() + integer_panel()];
-      for (int64_t i = 0; i < s_.m; ++i) starts[p * s_.m + i] = 0u - zero * sums[from_a + i];
-    }
     // A task is a block of rows times a panel of columns. A thread reads each panel once, and packed rows from a cache;
     // where these are more than the columns, each thread stays with some of them.
     const bool by_panel = threads_ == 1 || s_.n >= s_.m;
@@ -143,8 +143,7 @@ class MatMulInteger final : public Kernel {
     const int64_t some = std::clamp(few, kLeastRows, kRows), blocks = (s_.m + some - 1) / some;
     const int64_t work = std::min(s_.m, some) * width * s_.k;
     const Requantization quantized = read_requantization(*attrs_, context, 4, true);
-    uint32_t *c = static_cast<uint32_t*>(context.out[0]->data),
-             *tiles = left + left_size() + (packed_.empty() ? right_size() : 0);
+    uint32_t *c = static_cast<uint32_t*>(context.out[0]->data), *tiles = made + (packed_.empty() ? right_size() : 0);
     const bool one_zero = a_zeros == nullptr || a_zeros->count() == 1;
     const bool alone = context.pool->threads() > threads_;  // there is a tile for each of threads_
     const auto range = [&](int64_t begin, int64_t end, int worker) {
@@ -157,6 +156,10 @@ class MatMulInteger final : public Kernel {
         const int64_t which = s_.a_of(p), from_a = which * s_.m + first;
         const uint32_t* from_b = matrix(s_.b_of(p));
         const uint32_t* columns = from_b + panel * panel_size() + steps_ * width;
+        // The zero point of a right matrix's first column goes into what a row starts with.
+        uint32_t starts[kRows];
+        for (int64_t r = 0; r < std::min(some, s_.m - first); ++r)
+          starts[r] = 0u - from_b[steps_ * width + width] * sums[from_a + r];
         const int64_t at = (p * s_.m + first) * s_.n + panel * width;
         IntegerProduct product;
         product.left = unit_ == nullptr ? left + from_a * steps_ : left + which * matrix_lanes() + first * steps_;
@@ -165,7 +168,7 @@ class MatMulInteger final : public Kernel {
         product.steps = steps_;
         product.rows = std::min(some, s_.m - first);
         product.columns = std::min(width, s_.n - panel * width);
-        product.start = starts + p * s_.m + first;
+        product.start = starts;
         if (!centered.load(std::memory_order_relaxed)) {
           product.factor = zeros + from_a;
           product.column = columns;
@@ -221,7 +224,7 @@ class MatMulInteger final : public Kernel {
   // Lanes, then for each column its sum less K times its zero point, then the zero points, then whether they differ
   // from the matrix's first one; room to read beyond the end.
   int64_t panel_size() const { return (steps_ + 2) * integer_panel() + 64; }
-  int64_t left_size() const { return (lanes_size() + 2 * s_.a_matrices * s_.m + s_.products() * s_.m + 15) / 16 * 16; }
+  int64_t left_size() const { return (lanes_size() + 2 * s_.a_matrices * s_.m + 15) / 16 * 16; }
   int64_t matrix_lanes() const { return unit_ == nullptr ? s_.m * steps_ : byte_size(*unit_, s_.m, steps_); }
   int64_t lanes_size() const { return s_.a_matrices * matrix_lanes(); }
   int64_t right_size() const { return s_.b_matrices * panels() * panel_size(); }
