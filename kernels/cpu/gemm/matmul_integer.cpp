@@ -124,12 +124,15 @@ class MatMulInteger final : public Kernel {
         return;
       }
       const int64_t first = (block - column_blocks) * row_grain;
+      bool is_centered = true;
       for (int64_t i = first; i < std::min(rows, first + row_grain); ++i) {
         const int32_t zero = zero_at(a_zeros, i / s_.m, s_.m, i % s_.m) + shift;
         sums[i] = pack_row(a.as<uint8_t>() + i * s_.k, i, flip, left);
         zeros[i] = static_cast<uint32_t>(zero);
-        if (zero != 0) centered.store(false, std::memory_order_relaxed);
+        is_centered = is_centered && zero == 0;
       }
+      // Once: each time the line is taken away from all other threads.
+      if (!is_centered && centered.load(std::memory_order_relaxed)) centered.store(false, std::memory_order_relaxed);
     };
     // Two small blocks are not worth a second thread.
     context.pool->parallel_for(pack_blocks, pack_blocks > 2 ? 1 : 2, [&](int64_t begin, int64_t end, int) {
