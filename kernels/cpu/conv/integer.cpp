@@ -36,7 +36,15 @@ void copy_line(const void* from, size_t n, void* to) {
   copy_some<1>(source, n, target);
 }
 
-const Tensor* operand(const std::vector<const Tensor*>& in, size_t i) { return i < in.size() ? in[i] : nullptr; }
+// std::fill stores lane by lane unless it is compiled for speed at any size.
+void fill_lanes(uint32_t lane, int64_t n, uint32_t* to) {
+  constexpr int64_t kLine = 16;
+  uint32_t line[kLine];
+  std::fill(line, line + kLine, lane);
+  int64_t i = 0;
+  for (; i + kLine <= n; i += kLine) std::memcpy(to + i, line, sizeof(line));
+  std::copy_n(line, n - i, to + i);
+}
 
 class ConvInteger final : public Kernel {
  public:
@@ -243,7 +251,7 @@ class ConvInteger final : public Kernel {
       pack_right(rows, n, flip, lanes);
     };
     if (whole_) return convert(0, size, to);
-    std::fill(to, to + plane_, padding);
+    fill_lanes(padding, plane_, to);
     alignas(64) uint32_t part[kPart];
     const int64_t stride = window_.stride[2];
     // Short lines are converted some at a time: they would leave vectors half empty.

@@ -13,8 +13,6 @@
 namespace minnow {
 namespace {
 
-const Tensor* operand(const std::vector<const Tensor*>& in, size_t i) { return i < in.size() ? in[i] : nullptr; }
-
 class DepthwiseBytes final : public Kernel {
  public:
   [[gnu::cold]] Status reshape(const NodeContext& node, int64_t* workspace) override {
