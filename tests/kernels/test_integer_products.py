@@ -240,6 +240,36 @@ def test_wrong_unit_is_refused(variables: dict[str, str], error: str) -> None:
     assert error in done.stderr
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+def test_adds_the_bytes_of_rows(kind: Any, isa: str) -> None:
+    """A product with a column of ones, as a mean is written, in rows that end at any place of a vector."""
+    code = f"import test_integer_products as t; t.add_rows({kind.__name__!r})"
+    folder = str(Path(__file__).parent)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "MINNOW_ISA": isa, "PYTHONPATH": folder}, check=False
+    )
+    assert done.returncode == 0
+
+
+def add_rows(kind: str) -> None:
+    rng = np.random.default_rng(7)
+    info = np.iinfo(kind)
+    for k in (*range(1, 70), 127, 128, 129, 196, 1025):
+        a = rng.integers(info.min, info.max + 1, (3, 67, k)).astype(kind)
+        ones, zeros = np.ones((k, 1), np.int8), rng.integers(info.min, info.max + 1, 67).astype(kind)
+        wide = a.astype(np.int64)
+        for zero in (None, zeros[0], zeros):
+            middle = 0 if zero is None else zero.astype(np.int64).reshape(-1, *(1,) * zero.ndim)
+            sums = (wide - middle).sum(-1, keepdims=True)
+            (got,) = _engine.run_op("MatMulInteger", {}, [a, ones, zero], threads=2, constants=True)
+            np.testing.assert_array_equal(got, sums, f"{k} {zero}")
+            inputs = [a, ones, zero, None, np.array([5], np.int32), np.float32(0.37 / k), np.asarray(3, kind)]
+            (got,) = _engine.run_op("QuantizedMatMul", {"to": DType.of(a.dtype)}, inputs, threads=2, constants=True)
+            real = np.rint((sums + 5).astype(np.float32) * inputs[5])
+            np.testing.assert_array_equal(got, np.clip(real + 3, info.min, info.max), f"{k} {zero}")
+
+
 @pytest.mark.parametrize("kind", [np.uint8, np.int8])
 @pytest.mark.parametrize("of", [np.uint8, np.int32])
 def test_finds_what_tables_have_for_bytes(kind: Any, of: Any) -> None:

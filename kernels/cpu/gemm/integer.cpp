@@ -158,6 +158,30 @@ uint32_t pack_signed(const uint8_t* from, int64_t n, uint8_t flip, bool wide, vo
   return sum;
 }
 
+uint32_t add_unsigned(const uint8_t* from, int64_t n, uint8_t flip) {
+  const hn::ScalableTag<uint8_t> d;
+  const hn::Repartition<uint64_t, decltype(d)> d64;
+  const int64_t width = static_cast<int64_t>(hn::Lanes(d));
+  const auto flips = hn::Set(d, flip);
+  HWY_ALIGN uint8_t few[hn::MaxLanes(d)];
+  if (n < width) {
+    std::memset(few, flip, sizeof(few));
+    std::memcpy(few, from, static_cast<size_t>(n));
+    from = few;
+    n = width;
+  }
+  auto sums = hn::Zero(d64);
+  int64_t i = 0;
+  for (; i + width <= n; i += width) sums = hn::Add(sums, hn::SumsOf8(hn::Xor(hn::LoadU(d, from + i), flips)));
+  if (i < n) {
+    const hn::RebindToSigned<decltype(d)> d8;
+    const auto is_new = hn::Gt(hn::Iota(d8, 0), hn::Set(d8, static_cast<int8_t>(i + width - n - 1)));
+    const auto last = hn::Xor(hn::LoadU(d, from + n - width), flips);
+    sums = hn::Add(sums, hn::SumsOf8(hn::And(last, hn::BitCast(d, hn::VecFromMask(d8, is_new)))));
+  }
+  return static_cast<uint32_t>(hn::GetLane(hn::SumOfLanes(d64, sums)));
+}
+
 // Vectors of neighboring results.
 template <int kVectors>
 HWY_INLINE void convolve_some(const int32_t* lanes, const int64_t* offset, const int32_t* weight, int64_t taps,
@@ -227,6 +251,7 @@ HWY_EXPORT(pair_panel);
 HWY_EXPORT(pack_lanes);
 HWY_EXPORT(widen_bytes);
 HWY_EXPORT(pack_signed);
+HWY_EXPORT(add_unsigned);
 HWY_EXPORT(split_pairs);
 HWY_EXPORT(add_bytes);
 HWY_EXPORT(convolve_taps);
@@ -276,6 +301,10 @@ void pack_right(const uint8_t* const* rows, int64_t n, uint8_t flip, uint32_t* l
   const uint8_t* each[4];
   for (int64_t g = 0; g < group; ++g) each[g] = rows[g] != nullptr ? rows[g] : rows[0];  // meets zeros on the left
   HWY_DYNAMIC_DISPATCH(pack_lanes)(each, group, n, flip, lanes);
+}
+
+uint32_t sum_unsigned(const uint8_t* from, int64_t n, uint8_t flip) {
+  return HWY_DYNAMIC_DISPATCH(add_unsigned)(from, n, flip);
 }
 
 void sum_lanes(const uint32_t* lanes, int64_t n, uint32_t* sums) { HWY_DYNAMIC_DISPATCH(add_bytes)(lanes, n, sums); }

@@ -55,6 +55,8 @@ uint32_t pack_left(const uint8_t* from, int64_t k, int64_t stride, uint8_t flip,
 void pack_right(const uint8_t* const* rows, int64_t n, uint8_t flip, uint32_t* lanes);
 // Adds the bytes of each lane to a sum.
 void sum_lanes(const uint32_t* lanes, int64_t n, uint32_t* sums);
+// The sum of n bytes that are unsigned ones when these bits are flipped.
+uint32_t sum_unsigned(const uint8_t* from, int64_t n, uint8_t flip);
 // Bytes less their zero point, one in a lane.
 void widen_lanes(const uint8_t* from, int64_t n, uint8_t flip, int32_t zero, int32_t* lanes);
 

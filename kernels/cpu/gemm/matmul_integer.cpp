@@ -1,6 +1,8 @@
 // The op MatMulInteger: (A - a_zero) (B - b_zero) of 8-bit integers, in i32; and QuantizedMatMul, which has three more
 // inputs, as the planner may give them to the other one, too: its sums are requantized at once (quant/requantize.h).
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <optional>
 
 #include "kernels/core/interrupt.h"
@@ -69,6 +71,9 @@ class MatMulInteger final : public Kernel {
     MINNOW_RETURN_IF_ERROR(read_matmul(node.in[0]->shape, node.in[1]->shape, false, false, &s_));
     *workspace = 0;
     if (node.out[0]->count() == 0) return ok();
+    attrs_ = &node.attrs;
+    is_sum_ = is_column_of_ones(node);
+    if (is_sum_) return ok();
     unit_ = byte_unit();
     steps_ = integer_steps(s_.k);
     if (unit_ != nullptr) steps_ = byte_steps(*unit_, steps_);
@@ -94,7 +99,6 @@ class MatMulInteger final : public Kernel {
     MINNOW_RETURN_IF_ERROR(tables_.keep(offsets * static_cast<int64_t>(sizeof(int64_t))));
     offset_.resize(static_cast<size_t>(offsets));
     for (int64_t i = 0; i < offsets; ++i) offset_[static_cast<size_t>(i)] = i * integer_panel();
-    attrs_ = &node.attrs;
     threads_ = std::max(1, node.threads);
     tile_ = node.in.size() > 5 ? (kRows + 1) * integer_panel() : 0;
     *workspace = 4 * (left_size() + (packed_.empty() ? right_size() : 0) + threads_ * tile_);
@@ -105,6 +109,7 @@ class MatMulInteger final : public Kernel {
     const Tensor &a = *context.in[0], &b = *context.in[1];
     const Tensor *a_zeros = input(context, 2), *b_zeros = input(context, 3);
     if (context.out[0]->count() == 0) return;
+    if (is_sum_) return add_rows(context);
     uint32_t *left = static_cast<uint32_t*>(context.workspace), *made = left + left_size();
     const uint32_t* right = packed_.empty() ? made : packed_.as<uint32_t>();
     // Panels of the right matrices, and lanes, sums and zero points of the rows, in one loop. What is read was mostly
@@ -214,8 +219,8 @@ class MatMulInteger final : public Kernel {
     context.pool->parallel_for(tasks, 1 + 200000 / (work + 1), range);
   }
 
-  bool reads(int i) const override { return (i != 1 && i != 3) || packed_.empty(); }
-  [[gnu::cold]] Profile profile() const override { return {scheme(), s_.macs()}; }
+  bool reads(int i) const override { return (i != 1 && i != 3) || (packed_.empty() && !is_sum_); }
+  [[gnu::cold]] Profile profile() const override { return {is_sum_ ? "sums" : scheme(), s_.macs()}; }
 
  private:
   static const Tensor* input(const RunContext& context, size_t i) {
@@ -231,6 +236,41 @@ class MatMulInteger final : public Kernel {
   int64_t matrix_lanes() const { return unit_ == nullptr ? s_.m * steps_ : byte_size(*unit_, s_.m, steps_); }
   int64_t lanes_size() const { return s_.a_matrices * matrix_lanes(); }
   int64_t right_size() const { return s_.b_matrices * panels() * panel_size(); }
+
+  // What a mean of bytes is written as.
+  [[gnu::cold]] bool is_column_of_ones(const NodeContext& node) const {
+    const Tensor* b = node.constant[1];
+    if (s_.n != 1 || s_.b_matrices != 1 || b == nullptr || (node.in.size() > 3 && node.in[3] != nullptr)) return false;
+    const uint8_t* numbers = b->as<uint8_t>();
+    return std::all_of(numbers, numbers + s_.k, [](uint8_t v) { return v == 1; });
+  }
+
+  // The product with a column of ones: rows are read where they lie.
+  void add_rows(const RunContext& context) const {
+    constexpr int64_t kSome = 64;
+    const Tensor &a = *context.in[0], *a_zeros = input(context, 2), &y = *context.out[0];
+    const Requantization quantized = read_requantization(*attrs_, context, 4, true);
+    const uint8_t flip = flip_for(a.type.dtype, false);
+    const int32_t shift = shift_for(a.type.dtype, false);
+    context.pool->parallel_for(s_.a_matrices * s_.m, 1 + 32768 / (s_.k + 1), [&](int64_t begin, int64_t end, int) {
+      uint32_t sums[kSome];
+      LongLoop loop;
+      for (int64_t first = begin; first < end && loop.goes_on(kSome * s_.k / 8); first += kSome) {
+        const int64_t n = std::min(kSome, end - first);
+        for (int64_t i = 0; i < n; ++i) {
+          const int64_t row = first + i;
+          const int32_t zero = zero_at(a_zeros, row / s_.m, s_.m, row % s_.m) + shift;
+          sums[i] = sum_unsigned(a.as<uint8_t>() + row * s_.k, s_.k, flip) -
+                    static_cast<uint32_t>(s_.k) * static_cast<uint32_t>(zero);
+        }
+        void* to = offset(y.data, first, dtype_size(y.type.dtype));
+        if (quantized.active())
+          requantize(quantized, 0, 1, reinterpret_cast<int32_t*>(sums), n, n, to, n);
+        else
+          std::memcpy(to, sums, static_cast<size_t>(n) * sizeof(uint32_t));
+      }
+    });
+  }
 
   // Row i of all left matrices. Returns the sum of its bytes.
   uint32_t pack_row(const uint8_t* from, int64_t i, uint8_t flip, uint32_t* left) const {
@@ -328,6 +368,7 @@ class MatMulInteger final : public Kernel {
   MatMulShape s_;
   int64_t steps_ = 0, tile_ = 0;
   int threads_ = 1;
+  bool is_sum_ = false;          // of each left row
   std::vector<int64_t> offset_;  // of steps, where no unit is
   KeptMemory tables_;
   Packed packed_;
