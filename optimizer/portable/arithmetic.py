@@ -233,6 +233,16 @@ def _stored(t: Translation, blob: Blob, x: Value, zero: Value | None) -> Value:
     return t.b.Sub(numbers, middle) if middle.any() else numbers
 
 
+@computes("QuantizedSoftmax")
+def _(t: Translation, node: Node) -> None:
+    x, exps, to = t.floats(node.input(0)), t.floats(node.input(1)), node.output.type.dtype
+    below = t.b.Sub(t.b.ReduceMax(x, axes=(-1,), keepdims=True), x)
+    each = t.b.Gather(exps, t.b.Cast(below, to=DType.I32), axis=0)
+    real = t.b.Div(each, t.b.ReduceSum(each, axes=(-1,), keepdims=True))
+    y = t.b.Round(t.b.Mul(real, np.float32(2.0**to.bits)), halves="away")
+    finished(t, node, t.plus(y, _limits(to)[0]))
+
+
 @computes("ConvInteger", "MatMulInteger")
 def _(t: Translation, node: Node) -> None:
     finished(t, node, sums(t, node))

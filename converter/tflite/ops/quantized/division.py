@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from minnow.converter.tflite.frontend import frontend as tflite
-from minnow.converter.tflite.ops.quantized.fixed_function import inverse, product
 from minnow.converter.tflite.ops.quantized.fixed_point import (
     fitted,
     limits_of,
@@ -19,6 +18,7 @@ from minnow.converter.tflite.ops.quantized.fixed_point import (
 from minnow.converter.tflite.ops.quantized.math import alike, as_table
 from minnow.converter.tflite.quantization import Quantization
 from minnow.schema.ir import DType, Value
+from minnow.schema.ops.fixed_function import inverse, product
 from minnow.schema.ops.fixed_point import wrapped
 
 Array = np.ndarray[Any, Any]

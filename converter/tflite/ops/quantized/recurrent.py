@@ -10,7 +10,6 @@ import numpy as np
 from minnow.converter.operand import constant, static_dim
 from minnow.converter.tflite.frontend import frontend as tflite
 from minnow.converter.tflite.ops.activation import activate
-from minnow.converter.tflite.ops.quantized.fixed_function import sigmoid, tanh
 from minnow.converter.tflite.ops.quantized.fixed_point import INT32, multiplier_of, scale_of, zero_of
 from minnow.converter.tflite.ops.quantized.hybrid import is_hybrid, scaled_rows
 from minnow.converter.tflite.ops.quantized.hybrid_recurrent import hybrid_cell, quants_of
@@ -19,6 +18,7 @@ from minnow.converter.tflite.quantization import Quantization, dequantize
 from minnow.schema.errors import ModelError, UnsupportedError
 from minnow.schema.ir import DType, Graph, TensorType, Value
 from minnow.schema.ops import Builder
+from minnow.schema.ops.fixed_function import sigmoid, tanh
 
 Array = np.ndarray[Any, Any]
 Float = np.float32

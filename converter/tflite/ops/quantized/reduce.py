@@ -10,9 +10,7 @@ import numpy as np
 from minnow.converter.decomposition.channel_last import channels_last, pool
 from minnow.converter.operand import ints, is_known
 from minnow.converter.tflite.frontend import frontend as tflite
-from minnow.converter.tflite.ops.quantized.fixed_function import negative_exp
 from minnow.converter.tflite.ops.quantized.fixed_point import (
-    INT32,
     limits_of,
     lines,
     look_up,
@@ -26,7 +24,8 @@ from minnow.converter.tflite.ops.quantized.math import alike
 from minnow.converter.tflite.quantization import Quantization
 from minnow.schema.ir import DType, Value
 from minnow.schema.ops import Builder
-from minnow.schema.ops.fixed_point import divided, scaled
+from minnow.schema.ops.fixed_function import negative_exp
+from minnow.schema.ops.fixed_point import scaled
 
 Array = np.ndarray[Any, Any]
 
@@ -120,39 +119,15 @@ def _power(b: Builder, exponents: Value) -> Value:
     return b.Gather((1 << np.arange(32, dtype=np.int64)).astype(np.int32), exponents)
 
 
-def _reciprocal(b: Builder, x: Value) -> Value:
-    """1 / (1 + x) of i32 numbers [rows] of 0 <= x < 1, all with no bits before the point."""
-
-    def product(u: Value, v: Value) -> Value:
-        none = b.Sub(v, v)
-        return b.Requantize(u, v, none, to=DType.I32, min=INT32.min, max=INT32.max)
-
-    half = b.Add(b.Div(x, 2), np.int32(1 << 30))
-    y = b.Add(b.Requantize(half, np.int32(-1010580540), np.int32(0), to=DType.I32, min=INT32.min, max=INT32.max),
-              np.int32(1515870810))  # fmt: skip
-    for _ in range(3):
-        rest = b.Sub(np.int32(1 << 29), product(half, y))
-        y = b.Add(y, b.Mul(product(y, rest), np.int32(4)))
-    most = np.int32((1 << 30) - 1)
-    return b.Where(b.Greater(y, most), np.int32(INT32.max), b.Mul(y, np.int32(2)))
-
-
-def _rows(b: Builder, x: Value) -> tuple[Value, int] | None:
-    """x as rows along its last axis, and how long these are."""
-    shape = x.type.shape
-    if not shape or not isinstance(shape[-1], int):
-        return None
-    return b.Reshape(x, np.array([-1, shape[-1]])), shape[-1]
-
-
 @tflite.quantized("SOFTMAX")
 def _(b, x, *, beta=1.0, node):
-    old, q = node.quant(0), node.quant_out()
-    rows = _rows(b, x)
-    if old is None or q is None or old.per_axis or rows is None or not rows[1]:
+    old, q, shape = node.quant(0), node.quant_out(), x.type.shape
+    if old is None or q is None or old.per_axis or not shape or not isinstance(shape[-1], int) or not shape[-1]:
         return NotImplemented
-    y = _softmax_words if old.dtype is DType.I16 else _softmax_bytes
-    return b.Reshape(y(b, rows[0], old, q, np.float32(beta)), b.Shape(x))
+    if old.dtype is not DType.I16:
+        return _softmax_bytes(b, x, old, q, np.float32(beta))
+    rows = b.Reshape(x, np.array([-1, shape[-1]]))
+    return b.Reshape(_softmax_words(b, rows, old, q, np.float32(beta)), b.Shape(x))
 
 
 def _softmax_bytes(b: Builder, x: Value, old: Quantization, q: Quantization, beta: np.float32) -> Value:
@@ -164,17 +139,7 @@ def _softmax_bytes(b: Builder, x: Value, old: Quantization, q: Quantization, bet
     steps = scaled(np.where(inside, -numbers, 0).astype(np.int64), np.int64(multiplier), np.int64(shift))
     exps = negative_exp(steps, 5, 32)
     exps = np.where(inside, exps, 0)
-    # How far each number is below the greatest of its row.
-    most = b.ReduceMax(x, axes=(-1,), keepdims=True)
-    below = b.Cast(b.Sub(b.Cast(most, to=DType.I32), b.Cast(x, to=DType.I32)), to=DType.U8)
-    total = b.ReduceSum(look_up(b, below, divided(exps, 12).astype(np.int32)), axes=(-1,), keepdims=True)
-    bits = _bits(b, total)
-    fraction = b.Add(b.Mul(total, _power(b, b.Sub(np.int32(32), bits))), np.int32(INT32.min))
-    inverse = b.Reshape(_reciprocal(b, b.Reshape(fraction, np.array([-1]))), np.array([-1, 1]))
-    over = b.Sub(bits, np.int32(32 - 12 - 31 + q.bits))  # how far the result's bits lie below
-    shifts = b.Neg(over)
-    return b.Requantize(look_up(b, below, exps.astype(np.int32)), inverse, shifts, zero=q.lowest, to=q.dtype,
-                        min=q.lowest, max=q.highest)  # fmt: skip
+    return b.QuantizedSoftmax(x, exps.astype(np.int32), to=q.dtype)
 
 
 def _softmax_words(b: Builder, x: Value, old: Quantization, q: Quantization, beta: np.float32) -> Value:
