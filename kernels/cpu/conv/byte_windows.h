@@ -43,9 +43,7 @@ void place_lines(const uint8_t* from, int64_t lines, int64_t width, uint8_t flip
                  uint8_t* plane);
 
 // An input of a node; null where it is left out.
-inline const Tensor* operand(const std::vector<const Tensor*>& in, size_t i) {
-  return i < in.size() ? in[i] : nullptr;
-}
+inline const Tensor* operand(const std::vector<const Tensor*>& in, size_t i) { return i < in.size() ? in[i] : nullptr; }
 
 // A kernel for the op ConvInteger, null where it does not fit.
 std::unique_ptr<Kernel> create_depthwise_bytes(const NodeContext& node);
