@@ -259,6 +259,8 @@ def _reductions(rng: Any) -> Iterator[Any]:
             out = _of((2, 4, 6, 5) if padding == SAME else (2, 3, 5, 5), dtype, 0.05, 3)
             for op in "AVERAGE_POOL_2D", "MAX_POOL_2D":
                 yield f"{dtype.__name__} {i}", op, [x], [out], pool, options
+        whole = {**options, "filter_height": 7, "filter_width": 6, "fused_activation_function": NONE}
+        yield f"{dtype.__name__} whole", "AVERAGE_POOL_2D", [x], [_of((2, 1, 1, 5), dtype, 0.05, 3)], pool, whole
         for axes, keep in ((1, 2), True), ((-1,), False), ((0, 1, 2, 3), False):
             x = _of((2, 7, 6, 5), dtype, 0.05, 3)
             shape = np.zeros(x.shape).sum(tuple(axes), keepdims=keep).shape
@@ -406,6 +408,16 @@ def test_division_by_zero(dtype: Any, tmp_path: Path) -> None:
     assert got.tolist() == [_zero(dtype, z) for z in (-128, -128, 5, 127, 127)]
     with pytest.raises(RuntimeError, match="zero_point was not true"):
         by_litert(content, given)
+
+
+@pytest.mark.parametrize("op", ["MEAN int8 (1, 2) 0.03", "SUM uint8 (1, 2) 0.9", "AVERAGE_POOL_2D int8 whole"])
+def test_sums_of_images_are_products(op: str, tmp_path: Path) -> None:
+    """Rows of bytes are added up as they are: no number becomes one of 32 bits before."""
+    name, operands, results, kind, options = CASES[op]
+    (path := tmp_path / "one.tflite").write_bytes(file_of(name, operands, results, options, kind))
+    made = [n for n in read(path).graph if n.op not in ("Transpose", "Reshape")]
+    assert made[0].op == "MatMulInteger"
+    assert sum(n.output.type.count or 0 for n in made) <= 10 * len(made)
 
 
 @pytest.mark.parametrize("dtype", [BYTES, U8])

@@ -60,8 +60,10 @@ def _(b, x, *, padding="SAME", stride_w=0, stride_h=0, filter_width=0, filter_he
     kernel, strides = (filter_height, filter_width), (stride_h, stride_w)
     attrs = {**window_of(x, kernel, padding, strides, (1, 1)), "group": shape[3]}
     ones = np.ones((shape[3], 1, *kernel), np.int8)
-    image = planes(b, x)
-    if q.dtype is DType.I16:
+    image, whole = planes(b, x), kernel == shape[1:3] and not any(attrs["pads"])
+    if whole and q.dtype is not DType.I16:
+        sums = b.Unsqueeze(_sums(b, x, (1, 2), 0), axes=(3,))
+    elif q.dtype is DType.I16:
         high, low = (b.ConvInteger(part, ones, **attrs) for part in halves(b, image))
         sums = b.Add(b.Mul(high, 256), low)
     else:
@@ -82,6 +84,17 @@ def _counts(dimension: int, kernel: int, stride: int, before: int, after: int) -
     return np.minimum(first + kernel, dimension) - np.maximum(first, 0)
 
 
+def _sums(b: Builder, x: Value, axes: tuple[int, ...], zero: int) -> Value:
+    """The sums of bytes less their zero point along axes, with an axis of one sum behind the others."""
+    shape = x.type.shape or ()
+    others = tuple(a for a in range(len(shape)) if a not in axes)
+    n = math.prod(int(shape[a]) for a in axes)
+    rows = b.Transpose(x, perm=(*others, *axes)) if others + axes != tuple(range(len(shape))) else x
+    if len(axes) > 1:
+        rows = b.Reshape(rows, np.array([*(0,) * len(others), n]))
+    return b.MatMulInteger(rows, np.ones((n, 1), np.int8), np.asarray(zero, x.type.dtype.numpy))
+
+
 def _reduced(name: str, mean: bool) -> None:
     @tflite.quantized(name)
     def _(b, x, axes, *, keep_dims=False, node):
@@ -97,9 +110,13 @@ def _reduced(name: str, mean: bool) -> None:
         if mean and n:
             more = min(n.bit_length() - 1, 32, 31 + shift)
             multiplier, shift = (multiplier << more) // n, shift - more
-        total = b.ReduceSum(wide(b, x, old), axes=at, keepdims=keep_dims)
-        return b.Requantize(total, np.int32(multiplier), np.int32(shift), zero=zero_of(q), to=q.dtype,
-                            min=q.lowest, max=q.highest)  # fmt: skip
+        bytes_ = old.dtype is not DType.I16 and n > 0
+        total = _sums(b, x, at, zero_of(old)) if bytes_ else b.ReduceSum(wide(b, x, old), axes=at, keepdims=keep_dims)
+        y = b.Requantize(total, np.int32(multiplier), np.int32(shift), zero=zero_of(q), to=q.dtype,
+                         min=q.lowest, max=q.highest)  # fmt: skip
+        if not bytes_:
+            return y
+        return b.Unsqueeze(b.Squeeze(y, axes=(-1,)), axes=at) if keep_dims else b.Squeeze(y, axes=(-1,))
 
 
 _reduced("MEAN", mean=True)
