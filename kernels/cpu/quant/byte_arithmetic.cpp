@@ -10,23 +10,12 @@
 
 // Older processors get less code.
 #undef MINNOW_UNROLL
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+#if HWY_TARGET != HWY_SSE4
 #define MINNOW_UNROLL _Pragma("GCC unroll 4")
 #else
 #define MINNOW_UNROLL _Pragma("GCC unroll 1")
 #endif
 
-#if HWY_TARGET == HWY_AVX2 && (HWY_TARGETS & HWY_SSE4)
-// What is for SSE4 is for AVX2, too: this is no op that models spend their time in.
-namespace minnow {
-namespace N_SSE4 {
-void RowOfBytes(const void* const* in, const int* step, void* out, int64_t n);
-}
-namespace N_AVX2 {
-void RowOfBytes(const void* const* in, const int* step, void* out, int64_t n) { N_SSE4::RowOfBytes(in, step, out, n); }
-}  // namespace N_AVX2
-}  // namespace minnow
-#else
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -120,7 +109,7 @@ HWY_INLINE void row_of_bytes(const ByteNumbers& p, const void* const* in, const 
 // A row of n bytes. in[2] is a ByteNumbers.
 void RowOfBytes(const void* const* in, const int* step, void* out, int64_t n) {
   const ByteNumbers& p = *static_cast<const ByteNumbers*>(in[2]);
-#if HWY_TARGET == HWY_AVX3
+#if HWY_NATIVE_FMA
   if (p.simple) return row_of_bytes<true>(p, in, step, out, n);
 #endif
   row_of_bytes<false>(p, in, step, out, n);
@@ -128,7 +117,6 @@ void RowOfBytes(const void* const* in, const int* step, void* out, int64_t n) {
 
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-#endif
 
 #if HWY_ONCE
 #include <algorithm>
