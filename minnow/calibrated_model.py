@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from minnow.optimizer.quantize.activations import (
     wide_results,
 )
 from minnow.optimizer.quantize.equalize import equalize
+from minnow.optimizer.quantize.exact import exact_scales, exact_sums
 from minnow.optimizer.quantize.histogram import Channels, Histogram
 from minnow.optimizer.quantize.layers import layers_of
 from minnow.optimizer.quantize.prune import MOST_INPUTS, Seen
@@ -242,10 +244,16 @@ class CalibratedModel:
         steps = {value: self._shared_step(value, owner) for value, owner in plan.points.items()}
         for value in wide_results(plan) if self.wide else ():
             steps[value] = Step.wide(self.histograms[value].low, self.histograms[value].high)
+        if self.options.target == "mnn":
+            steps = exact_sums(self.model.graph, plan, steps)
         graph = self.model.graph.clone()
         values = dict(zip(self.model.graph.values(), graph.values(), strict=True))
         nodes = dict(zip(self.model.graph, graph, strict=True))
-        weights = {n: self.weights(n).holding_bias(steps[n.input(0)]) for n in plan.layers}
+        weights = {}
+        for node in plan.layers:
+            x, y = steps[node.input(0)], steps[plan.ends[node]]
+            exact = partial(exact_scales, node, x, y) if self.options.target == "mnn" else _as_they_are
+            weights[node] = self.weights(node, exact).holding_bias(x)
         moved = plan.moved(values, nodes)
         made = insert(
             graph,
@@ -294,11 +302,16 @@ class CalibratedModel:
                 session.reset()
             yield Seen.of(layer, session.run(one, fetch=[name])[name])
 
-    def weights(self, node: Node) -> Weights:
-        """The weights of a layer as integers, with a bias that makes up for the mean of their error."""
+    def weights(self, node: Node, larger: Callable[[Array], Array]) -> Weights:
+        """The weights of a layer as integers, with a bias that makes up for the mean of their error.
+
+        Args:
+            node: the layer.
+            larger: scales that are to be used in place of the smallest ones that hold all weights.
+        """
         array = np.asarray(node.input(1).array, np.float32)
         bias = bias_of(node)
-        made = self._rounded.get(node) or Weights.of(array, bias)
+        made = self._rounded.get(node) or Weights.of(array, bias, larger=larger)
         if not self.options.bias_correction or node.input(0) not in self.channels:
             return made
         mean = self.channels[node.input(0)].mean
@@ -308,6 +321,10 @@ class CalibratedModel:
         by_group = sums.reshape(group, -1, sums.shape[1])
         shift = np.einsum("goi,gi->go", by_group, mean.reshape(group, -1)).reshape(-1)
         return replace(made, bias=((0 if bias is None else bias) + shift).astype(np.float32))
+
+
+def _as_they_are(scale: Array) -> Array:
+    return scale
 
 
 # op list: they make probabilities of numbers

@@ -91,15 +91,38 @@ def _add_layer(t: Translation, node: Node, x: Value, weights: Array, common: dic
         quan |= {"readType": outs, "aMin": -128}
     symmetric = {"method": "DEFAULT", "nbits": 8, "zeroPoint": x_rounding.zero, "outputZeroPoint": rounding.zero,
                  "clampMin": rounding.least, "clampMax": rounding.most, "outputDataType": "DT_INT8"}  # fmt: skip
+    sums = np.broadcast_to(bias.astype(np.float64).reshape(-1), (outs,))
     main = {
         "common": {**common, "outputCount": outs},
-        "bias": (np.broadcast_to(bias.astype(np.float64).reshape(-1), (outs,)) * factors).astype(np.float32),
+        "bias": (_whole_bias(sums, factors, alpha, x_rounding, rounding) if depthwise else sums * factors).astype(
+            np.float32
+        ),
         "quanParameter": {**quan, "alpha": alpha},
         "symmetricQuan": symmetric,
     }
     kind = "ConvolutionDepthwise" if depthwise else "Convolution"
     t.made.in_integers[node.op] += 1
     return t.layer(kind, main, [x], [x_rounding, rounding], "Convolution2D", shape)
+
+
+def _whole_bias(sums: Array, factors: Array, alpha: Array, x: Rounding, y: Rounding) -> Array:
+    """Biases of which depthwise layers make the nearest whole numbers in MNN's runtime.
+
+    It counts both the bias and the zero point of the result in units of the sums, and cuts off what is behind the
+    points of these two numbers.
+
+    Args:
+        sums: the bias in these units.
+        factors: the real that a unit stands for.
+        alpha: the scales of the weights in the file.
+        x, y: how input and result are rounded.
+    """
+    unit = alpha * np.float32(x.scale)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        added = np.trunc(np.float32(y.zero) / (unit / np.float32(y.scale)))
+        whole = np.rint(sums + y.zero * y.scale / factors) - added
+    # A quarter more, so that the quotient is not less than the number by an error of rounding.
+    return np.where(np.isfinite(whole), (whole + 0.25 * np.sign(whole)) * unit.astype(np.float64), sums * factors)
 
 
 def _integer_conv(t: Translation, node: Node) -> bool:

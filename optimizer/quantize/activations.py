@@ -315,17 +315,24 @@ class Weights:
     bias: Array | None
 
     @classmethod
-    def of(cls, weights: Array, bias: Array | None, squares: Array | None = None) -> Weights:
+    def of(
+        cls,
+        weights: Array,
+        bias: Array | None,
+        squares: Array | None = None,
+        larger: Callable[[Array], Array] = lambda scale: scale,
+    ) -> Weights:
         """Each channel from minus to plus its largest magnitude.
 
         Args:
             weights: f32[output channels, ...].
             bias: f32[output channels], or None.
             squares: the mean products of the inputs of an output, by which weights are rounded; None: to the nearest.
+            larger: scales that are to be used in place of the smallest ones that hold all weights.
         """
         rows = np.asarray(weights, np.float32).reshape(len(weights), -1)
         scale = (np.abs(rows).max(1) / np.float32(_WEIGHT_MOST)).astype(np.float32)
-        scale = np.where(scale < np.finfo(np.float32).tiny, np.float32(1), scale)
+        scale = larger(np.where(scale < np.finfo(np.float32).tiny, np.float32(1), scale))
         if squares is None:
             found = np.clip(np.rint(rows / scale[:, None]), -_WEIGHT_MOST, _WEIGHT_MOST)
         else:
