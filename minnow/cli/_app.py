@@ -41,12 +41,14 @@ class Commands(ModuleGroup):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         # A first word that is no command is the source of a conversion, or a flag of MNN's own converter.
-        if self.get_command(ctx, args[0]) is None:
+        is_known = self.get_command(ctx, args[0]) is not None
+        if not is_known or args[0] == "convert":
             from minnow.cli._compatible import command as compatible
-            from minnow.cli._compatible import is_compatible
+            from minnow.cli._compatible import in_words_of_mnn, is_compatible
 
             if is_compatible(args):
-                return _COMPATIBLE, compatible, args
+                return _COMPATIBLE, compatible, in_words_of_mnn(args)
+        if not is_known:
             if not ctx.resilient_parsing:
                 _check_is_model(args[0], self.list_commands(ctx))
             args = ["convert", *args]

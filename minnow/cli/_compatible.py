@@ -38,6 +38,23 @@ def _is_foreign(name: str) -> bool:
     return name in MNN_FLAGS and not MNN_FLAGS[name].own
 
 
+def in_words_of_mnn(args: list[str]) -> list[str]:
+    """`[convert] SOURCE -o FILE` with flags of MNN's converter as a line for that converter; others as they are."""
+    words = args[1:] if args[0] == "convert" else list(args)
+    if not words or words[0].startswith("-"):
+        return words
+    source, *rest = words
+    names = [word.partition("=")[0] for word in rest]
+    made = ["--modelFile", source]
+    for word, name in zip(rest, names, strict=True):
+        made.append("--MNNModel" + word[len(name) :] if name in ("-o", "--output") else word)
+    if not {"-f", "--framework"} & set(names):
+        from minnow.converter.formats import find_format
+
+        made += ["--framework", find_format(Path(source)).name]
+    return made
+
+
 class _Flag(click.Option):
     """The option for a flag, in the section of its state."""
 

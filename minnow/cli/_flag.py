@@ -100,7 +100,8 @@ def _type(field: Field[Any]) -> click.ParamType:
         least = None if more.least is None else -(-int(more.least) // more.unit)
         return click.INT if more.least is None else click.IntRange(least, None if more.most is None else int(more.most))
     if kind is float:
-        return click.FloatRange(more.least if more.above is None else more.above, min_open=more.above is not None)
+        low = more.least if more.above is None else more.above
+        return click.FloatRange(low, more.most, min_open=more.above is not None)
     return click.STRING if kind is str else click.Path()
 
 

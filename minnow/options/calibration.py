@@ -1,7 +1,7 @@
 """Options of a calibration: which numbers the tensors of a model have, and how these become integers of 8 bits."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from minnow.options.option import Options, option
@@ -83,6 +83,11 @@ class CalibrationOptions(Options):
         parsed_preprocess(self.preprocess)
         if self.synthetic and not (isinstance(self.calibration, str) and not self.calibration):
             raise UsageError("calibration and synthetic are two sources of inputs", hint="give one of them")
+        changed = self.changed()
+        given = [f.name for f in fields(CalibrationOptions) if f.name in changed]
+        if given and not self.is_calibrated:
+            hint = "`--calibration FOLDER`, or `--synthetic` for random inputs"
+            raise UsageError(f"{given[0]} is for a calibration, which is not given", hint=hint)
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,7 @@ def _within(more: Said, value: Any) -> bool:
 def _range(more: Said, kind: Any) -> str:
     what = "a whole number" if kind is int else "a number"
     if more.above is not None:
-        return f"{what} above {more.above:g}"
+        return f"{what} above {more.above:g}" + ("" if more.most is None else f", {more.most:g} at most")
     if more.least is not None and more.most is not None:
         return f"{what} from {more.least:g} to {more.most:g}"
     return what if more.least is None else f"{what} of at least {more.least:g}"

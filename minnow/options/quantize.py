@@ -91,6 +91,14 @@ class WeightOptions(PruneOptions):
                 "pruned weights are float32, or integers around 0 with a scale for each output channel",
                 hint="omit `--weights fp16`, `--weights bf16`, `--block` and `--method hqq`",
             )
+        if self.weights in ("fp16", "bf16"):
+            scaled = {"block": self.block_size(), "symmetric": self.symmetric, "method": self.method != "mse",
+                      "scale_bits": self.scale_bits != 32}  # fmt: skip
+            if wrong := [name for name, is_set in scaled.items() if is_set]:
+                raise UsageError(
+                    f"{wrong[0]} is for weights of integers, but the weights are {self.weights}",
+                    hint=f"omit it: a weight of {self.weights} has no scale",
+                )
         if self.max_size:
             parsed_size(self.max_size)
         if self.max_drop:
@@ -128,6 +136,13 @@ class QuantizeOptions(WeightOptions, CalibrationOptions, WrittenOptions, GraphOp
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_calibration()
+        if self.prune:
+            of_integers = ("activation_method", "activations", "percentile", "bias_correction", "rounding", "equalize")
+            if wrong := [name for name in of_integers if name in self.changed()]:
+                hint = (
+                    "with `--prune` a calibration shows how layers keep their outputs: nothing becomes integers by it"
+                )
+                raise UsageError(f"{wrong[0]} is for layers that compute with integers", hint=hint)
         if not self.is_calibrated or self.prune:
             return
         other = {"weights": self.weights not in (None, "int8"), "block": self.block_size(), "max_size": self.max_size}

@@ -100,7 +100,8 @@ def test_inputs_come_from_files_folders_functions_and_iterables(images: Any, tmp
             activation_method="minmax", equalize="off", activations="int8",
         ).quantization  # fmt: skip
         steps.append([(row.low, row.high) for row in done.calibrated])  # type: ignore[union-attr]
-    assert steps[0] == steps[1] == steps[2] == steps[3]
+    assert steps[0] == steps[1] == steps[2]
+    np.testing.assert_allclose(steps[3], steps[0], rtol=1e-5)  # more images at once: sums in another order
 
 
 def test_layers_stay_float_by_name_op_and_pattern(calibration: Path, tmp_path: Path, capsys: Any) -> None:

@@ -192,6 +192,20 @@ def test_channel_blocks_are_refused_for_nhwc(network: Path, tmp_path: Path, caps
     assert "NHWC" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", [["convert"], []])
+@pytest.mark.parametrize(
+    "flags", [("--fp16",), ("--weightQuantBits", "4", "--weightQuantAsymmetric=0"), ("-f", "ONNX", "--hqq")]
+)
+def test_flags_go_together_with_a_source_and_an_output(
+    command: list[str], flags: tuple[str, ...], network: Path, tmp_path: Path
+) -> None:
+    own = [f for f in flags if f not in ("-f", "ONNX")]
+    assert run_cli(line(network, tmp_path / "a.mnn", *own)) == 0
+    assert run_cli([*command, str(network), "-o", str(tmp_path / "b.mnn"), *flags]) == 0
+    assert run_cli([*command, str(network), f"--output={tmp_path / 'c.mnn'}", *flags]) == 0
+    assert (tmp_path / "a.mnn").read_bytes() == (tmp_path / "b.mnn").read_bytes() == (tmp_path / "c.mnn").read_bytes()
+
+
 QUANTIZED = [
     ("--weightQuantBits", 8), ("--weightQuantBits", 2), ("--weightQuantBits", 4, "--weightQuantBlock", 16),
     ("--weightQuantBits", 5, "--weightQuantAsymmetric", 0), ("--weightQuantBits", 6),

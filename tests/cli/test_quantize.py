@@ -186,6 +186,15 @@ def test_a_pruned_file_may_have_its_weights_beside_it(network: Path, tmp_path: P
         (("--prune", "magnitude", "--weights", "fp16"), "omit"),
         (("--prune", "magnitude", "--block", "32"), "omit"),
         (("--max-drop", "1%", "--metric", "absent.py:f"), "FILE.py:FUNCTION"),
+        (("--weights", "fp16", "--block", "32"), "omit"),
+        (("--weights", "bf16", "--method", "hqq"), "omit"),
+        (("--weights", "fp16", "--scale-bits", "16"), "omit"),
+        (("--activation-method", "kl"), "--calibration"),
+        (("--rounding", "fitted"), "--synthetic"),
+        (("--no-bias-correction",), "--calibration"),
+        (("--preprocess", "mean=127"), "--calibration"),
+        (("--prune", "magnitude", "--synthetic", "--rounding", "fitted"), "nothing becomes integers"),
+        (("--synthetic", "--percentile", "101"), "x<=100"),
     ],
 )
 def test_wrong_usage_says_what_to_try(
