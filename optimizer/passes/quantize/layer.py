@@ -212,28 +212,30 @@ def fuse_quantize(b: Builder, m: Match) -> Value | None:
     )
 )
 def fuse_quantized_sum(b: Builder, m: Match) -> Value | None:
-    """A sum of quantized numbers.
+    """A sum of quantized numbers, of which bytes are repeated rather than what tables have for them.
 
     Given:
-        graph g(%x: i8[2,3], %y: u8[2,3], %s: i32[256], %t: i32[256]) {
+        graph g(%x: i8[2,3], %y: u8[3], %s: i32[256], %t: i32[256]) {
           %a: i32[2,3] = LookUp(%x, %s)
-          %b: i32[2,3] = LookUp(%y, %t)
+          %b: i32[3] = LookUp(%y, %t)
           %c: i32[2,3] = Add(%a, %b)
           %z: i8[2,3] = Requantize(%c, i32[](1500000000), i32[](-2)) {zero=3, to=i8, min=-128, max=127}
           return %z
         }
     Result:
-        graph g(%x: i8[2,3], %y: u8[2,3], %s: i32[256], %t: i32[256]) {
-          %z: i8[2,3] = QuantizedSum(%x, i32[](1500000000), i32[](-2), %s, %y, %t) {zero=3, to=i8, min=-128, max=127}
+        graph g(%x: i8[2,3], %y: u8[3], %s: i32[256], %t: i32[256]) {
+          %0: u8[2,3] = Expand(%y, i64[2](2, 3))
+          %z: i8[2,3] = QuantizedSum(%x, i32[](1500000000), i32[](-2), %s, %0, %t) {zero=3, to=i8, min=-128, max=127}
           return %z
         }
     """
     if m.s.type.dtype is not DType.I32 or m.t.type.dtype is not DType.I32:
         return m.no("the tables are not of i32")
-    shape = m.end.output.type.shape
-    if shape is None or m.x.type.shape != shape or m.y.type.shape != shape or not m.x.type.is_static:
-        return m.no("the shapes differ, or are not known")
-    return b.QuantizedSum(m.x, m.multiplier, m.shift, m.s, m.y, m.t, **m.end.attrs)
+    end: Value = m.end.output
+    if not end.type.is_static:
+        return m.no("the shapes are not known")
+    x, y = (v if v.type.shape == end.type.shape else b.Expand(v, np.array(end.type.static_shape)) for v in (m.x, m.y))
+    return b.QuantizedSum(x, m.multiplier, m.shift, m.s, y, m.t, **m.end.attrs)
 
 
 @rewrite(
