@@ -384,3 +384,14 @@ def test_sums_of_32_bits_wrap(n):
     (got,) = run("ReduceSum", [x], axes=(1,), keepdims=False)
     expected = [sum(row) for row in x.tolist()]
     assert got.tolist() == [(s + 2**31) % 2**32 - 2**31 for s in expected]
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(t) for t in ("int8", "int16", "int32", "int64")])
+def test_elements_of_many_lines_are_gathered(dtype: np.dtype[Any]) -> None:
+    """Also more of them than are looked for at once, from the end of a line, and where an index is beyond it."""
+    x = np.arange(3 * 37 * 11).reshape(3, 37, 11).astype(dtype)
+    at = np.arange(-11, 700) % 22 - 11
+    (got,) = run("Gather", [x, at], axis=2)
+    np.testing.assert_array_equal(got, np.take(x, at % 11, axis=2))
+    with pytest.raises(Exception, match="11"):
+        _engine.run_op("Gather", {"axis": 2}, [x, np.append(at, 11)], 1, 1, False)

@@ -1,5 +1,6 @@
 // Gather, GatherElements, GatherND.
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/core/quantized.h"
 #include "kernels/cpu/movement/index.h"
@@ -40,7 +41,28 @@ void run_gather(const Attrs& attrs, const RunContext& c) {
   const char* from = x.as<char>();
   char* to = c.out[0]->as<char>();
   if (bytes == 0) return;
-  c.pool->parallel_for(x.shape().count(0, axis) * n, grain_of(bytes), [&](int64_t begin, int64_t end, int) {
+  const int64_t lines = x.shape().count(0, axis);
+  // Single elements of lines: an index is read once for all lines of a thread.
+  if (lines > 1 && bytes <= 8 && (bytes & (bytes - 1)) == 0) {
+    c.pool->parallel_for(lines, grain_of(n * 16), [&](int64_t begin, int64_t end, int) {
+      constexpr int64_t kPart = 256;
+      int64_t at[kPart];
+      for (int64_t first = 0; first < n; first += kPart) {
+        const int64_t m = std::min(kPart, n - first);
+        if (!indices.at(first, m, dim, at)) return;  // the run fails
+        with_size(bytes, [&](auto size) {
+          for (int64_t line = begin; line < end; ++line) {
+            const char* own = from + line * dim * size;
+            char* y = to + (line * n + first) * size;
+            for (int64_t j = 0; j < m; ++j) std::memcpy(y + j * size, own + at[j] * size, size);
+          }
+        });
+      }
+    });
+    indices.report(c);
+    return;
+  }
+  c.pool->parallel_for(lines * n, grain_of(bytes), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t k = indices.at(i % n, dim);
       if (k >= 0) copy_block(to + i * bytes, from + (i / n * dim + k) * bytes, bytes);
