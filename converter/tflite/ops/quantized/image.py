@@ -89,11 +89,15 @@ def _beside(weights: Array, axis: int, dtype: Any) -> Array:
 
 def _resampled_integers(b: Builder, x: Value, axes: list[Any], q: Quantization) -> Value:
     kind = DType.I64 if q.dtype is DType.I16 else DType.I32
-    y = b.Cast(x, to=kind)
-    for axis, low, high, near, far in axes:
-        # Twice the weights once: the fixed-point factor is a half.
-        near, far = (_beside(w * (2 if axis == 1 and kind is DType.I32 else 1), axis, kind.numpy) for w in (near, far))
-        y = b.Add(b.Mul(b.Gather(y, low, axis=axis), near), b.Mul(b.Gather(y, high, axis=axis), far))
+    (h, top, bottom, near_y, far_y), (w, left, right, near_x, far_x) = axes
+    y = None
+    for rows, of_y in ((top, near_y), (bottom, far_y)):
+        line = b.Gather(x, rows, axis=h)
+        for columns, of_x in ((left, near_x), (right, far_x)):
+            # Twice the weights: the fixed-point factor is a half.
+            weights = _beside(of_y * (2 if kind is DType.I32 else 1), h, kind.numpy) * _beside(of_x, w, kind.numpy)
+            term = b.Mul(b.Cast(b.Gather(line, columns, axis=w), to=kind), weights)
+            y = term if y is None else b.Add(y, term)
     if kind is DType.I32:
         return b.Requantize(y, np.int32(1 << 30), np.int32(-20), to=q.dtype, min=q.lowest, max=q.highest)
     return b.Cast(b.Div(b.Add(y, b.Mul(b.Sign(y), 1 << 19)), 1 << 20), to=q.dtype)
