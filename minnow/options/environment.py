@@ -22,7 +22,10 @@ VARIABLES = (
         "MINNOW_BF16",
         "the bfloat16 unit to use with `--precision low` or `normal`: `amx`, `avx512`, `emulated` (for tests), `none`",
     ),
-    Variable("MINNOW_INT8", "the unit for products of 8-bit integers: `amx`, `avx512`, `emulated` (for tests), `none`"),
+    Variable(
+        "MINNOW_INT8",
+        "the unit for products of 8-bit integers: `amx`, `avx512`, `avx_vnni`, `avx2`, `emulated` (for tests), `none`",
+    ),
     Variable("MINNOW_BACKENDS", "a folder with libraries for devices, `libminnow_KIND.so`, besides the engine's own"),
     Variable(
         "MINNOW_PLUGINS",

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,18 @@ def cases() -> Iterator[Case]:
                 )
 
 
+def greatest_sums() -> Iterator[Case]:
+    """What instructions for pairs of bytes limit to 16 bits: the greatest weights of either sign, and all bytes 255."""
+    rng = np.random.default_rng(11)
+    attrs = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
+    for channels in (4, 7, 64, 300):
+        x = np.full((1, channels, 3, 7), 255, np.uint8)
+        for kind, choice in {"highest": [127], "lowest": [-128], "both": [127, -128], "some": [127, 1, 0, -1]}.items():
+            w = rng.choice(np.array(choice, np.int8), (9, channels, 1, 1))
+            want = np.einsum("nchw,oc->nohw", x.astype(np.int32), w[:, :, 0, 0].astype(np.int32))
+            yield f"ConvInteger, {kind}, {channels}", "ConvInteger", [x, w, None, None], attrs, want
+
+
 Case = tuple[str, str, list[Array | None], dict[str, Any], Array]
 
 
@@ -181,7 +194,7 @@ def schemes() -> list[str]:
 
 def failures(threads: int) -> list[str]:
     lines = []
-    for name, op, inputs, attrs, want in cases():
+    for name, op, inputs, attrs, want in chain(cases(), greatest_sums()):
         for constant in (True, False):
             got = np.asarray(_engine.run_op(op, attrs, inputs, threads=threads, constants=constant)[0])
             if got.dtype != want.dtype or not np.array_equal(got, want):
@@ -204,6 +217,8 @@ def test_is_exact(isa: str, threads: int) -> None:
 
 # What each name of MINNOW_INT8 needs of the processor, as Linux names it, and the scheme that has to run then.
 UNITS = {
+    "avx2": ("avx2", "bytes_avx2"),
+    "avx_vnni": ("avx_vnni", "bytes_avx_vnni"),
     "amx": ("amx_int8", "bytes_amx"),
     "avx512": ("avx512_vnni", "bytes"),
     "emulated": ("avx512_vnni", "bytes_emulated"),
@@ -218,7 +233,8 @@ def test_units_are_exact(unit: str) -> None:
     if needed is not None and needed not in Path("/proc/cpuinfo").read_text().split():
         pytest.skip(f"this processor has no {needed}")
     command = [sys.executable, __file__, "2"]
-    done = subprocess.run(command, env={**os.environ, "MINNOW_INT8": unit}, capture_output=True, text=True, check=False)
+    variables = {"MINNOW_INT8": unit, **({"MINNOW_ISA": "avx2"} if unit.startswith("avx") and unit != "avx512" else {})}
+    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert done.stdout.splitlines()[1] == f"{scheme} {scheme}"
 

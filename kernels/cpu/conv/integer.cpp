@@ -5,11 +5,14 @@
 #include <cstring>
 
 #include "kernels/cpu/conv/byte_windows.h"
+#include "kernels/cpu/conv/copy_line.h"
+#include "kernels/cpu/conv/integer_terms.h"
 #include "kernels/cpu/conv/last.h"
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/gemm/byte_cut.h"
 #include "kernels/cpu/gemm/byte_product.h"
 #include "kernels/cpu/gemm/integer.h"
+#include "kernels/cpu/machine/packed_layout.h"
 #include "kernels/cpu/quant/requantize.h"
 #include "kernels/core/interrupt.h"
 #include "kernels/core/packed.h"
@@ -19,32 +22,6 @@
 
 namespace minnow {
 namespace {
-
-// Copies a short line. What memcpy becomes for a size that is not known takes longer to begin than such a line takes.
-template <size_t kBytes>
-bool copy_some(const char* from, size_t n, char* to) {
-  if (n < kBytes) return false;
-  for (size_t i = 0; i + kBytes < n; i += kBytes) std::memcpy(to + i, from + i, kBytes);
-  std::memcpy(to + n - kBytes, from + n - kBytes, kBytes);
-  return true;
-}
-
-void copy_line(const void* from, size_t n, void* to) {
-  const char* source = static_cast<const char*>(from);
-  char* target = static_cast<char*>(to);
-  if (copy_some<32>(source, n, target) || copy_some<8>(source, n, target) || n == 0) return;
-  copy_some<1>(source, n, target);
-}
-
-// std::fill stores lane by lane unless it is compiled for speed at any size.
-void fill_lanes(uint32_t lane, int64_t n, uint32_t* to) {
-  constexpr int64_t kLine = 16;
-  uint32_t line[kLine];
-  std::fill(line, line + kLine, lane);
-  int64_t i = 0;
-  for (; i + kLine <= n; i += kLine) std::memcpy(to + i, line, sizeof(line));
-  std::copy_n(line, n - i, to + i);
-}
 
 class ConvInteger final : public Kernel {
  public:
@@ -68,15 +45,22 @@ class ConvInteger final : public Kernel {
     MINNOW_RETURN_IF_ERROR(lay_out());
     if (unit_ != nullptr) cut_ = cut_product(*unit_, work(x[0]));
     const bool zero_known = node.in.size() < 4 || node.in[3] == nullptr || node.constant[3] != nullptr;
+    std::vector<uint32_t> places;
+    terms_ = 0;
+    if (unit_ != nullptr && unit_->takes_terms && node.constant[1] != nullptr && zero_known)
+      terms_ = conv_terms().find_places(*node.constant[1], &places);
     // The blocks of a byte unit are mostly padding where groups have a few channels.
     const bool keeps = 4 * weights_size() <= kLeastBytes + kMostBytes * w.count();
     if (node.constant[1] != nullptr && zero_known && keeps) {
       const Tensor* zeros = operand(node.constant, 3);
-      const auto fill = [&](void* to) { pack(*node.constant[1], zeros, static_cast<uint32_t*>(to)); };
+      const auto fill = [&](void* to) {
+        pack(*node.constant[1], zeros, places, node.pool, static_cast<uint32_t*>(to));
+      };
       const std::string form = std::string("integer_conv,") + scheme() + "," + std::to_string(group_);
       zeros != nullptr ? weights_.make(node, {1, 3}, form, 4 * weights_size(), fill)
                        : weights_.make(node, {1}, form, 4 * weights_size(), fill);
     } else {
+      terms_ = 0;
       weights_.clear();
     }
     image_ = is_depthwise() ? threads_ * (plane_ + kRoom) : in_place() ? 0 : x[0] * planes_ * plane_ + kRoom;
@@ -99,7 +83,7 @@ class ConvInteger final : public Kernel {
     const uint32_t* weights = weights_.as<uint32_t>();
     if (weights_.empty()) {
       uint32_t* packed = scratch_space + threads_ * scratch();
-      pack(*context.in[1], operand(context.in, 3), packed);
+      pack(*context.in[1], operand(context.in, 3), {}, context.pool, packed);
       weights = packed;
     }
     const int32_t zero = (zeros == nullptr ? 0 : byte_at(*zeros, 0)) + shift_for(x.type.dtype, false);
@@ -125,10 +109,11 @@ class ConvInteger final : public Kernel {
   [[gnu::cold]] Profile profile() const override { return {scheme(), macs_}; }
 
  private:
-  static constexpr int64_t kRows = 64;             // of sums at a time
-  static constexpr int64_t kPanelLanes = 1 << 17;  // of panels at a time, which stay in the second cache
-  static constexpr int64_t kRoom = 64;             // lanes that are read beyond the last pixel
-  static constexpr int64_t kMostKept = 1 << 16;    // places in a table that is not made again for each run
+  static constexpr int64_t kRows = 64;  // of sums at a time
+  // Lanes of panels at a time, which stay in the second cache; those of processors without AVX-512 are smaller.
+  static int64_t panel_lanes() { return pack_width() == kByteLanes ? 1 << 17 : 1 << 15; }
+  static constexpr int64_t kRoom = 64;           // lanes that are read beyond the last pixel
+  static constexpr int64_t kMostKept = 1 << 16;  // places in a table that is not made again for each run
   // Packed weights that are kept have some bytes, or so many for each number.
   static constexpr int64_t kLeastBytes = 1 << 20, kMostBytes = 16;
 
@@ -139,7 +124,7 @@ class ConvInteger final : public Kernel {
     w.rows = outs_ / group_;
     w.vectors = (pixels + kByteLanes - 1) / kByteLanes;
     w.steps = steps();
-    w.most_panels = std::max<int64_t>(1, kPanelLanes / (steps() * integer_panel() + 1));
+    w.most_panels = std::max<int64_t>(1, panel_lanes() / (steps() * integer_panel() + 1));
     w.line = pixels * out_[0] % line == 0 ? line / kByteLanes : 1;
     w.threads = threads_;
     return w;
@@ -158,8 +143,9 @@ class ConvInteger final : public Kernel {
   // Rows of lanes (in blocks for a byte unit, which it has for each group of channels); then, for each row, the sum and
   // the zero point; then a row of ones, and whether a zero point is not 0.
   int64_t row_size(int64_t rows) const { return unit_ == nullptr ? rows * steps() : byte_size(*unit_, rows, steps()); }
-  int64_t left_size() const { return group_ * row_size(outs_ / group_); }
+  int64_t left_size() const { return terms_ > 0 ? terms_ : group_ * row_size(outs_ / group_); }
   int64_t weights_size() const { return is_depthwise() ? outs_ * taps_ : left_size() + 2 * outs_ + row_size(1) + 1; }
+  IntegerConvTerms conv_terms() const { return {group_, outs_ / group_, channels_, taps_}; }
   // Whether panels are made of the pixels where they are.
   bool in_place() const { return unit_ != nullptr && whole_ && taps_ == 1; }
   // Lines of a depthwise convolution that are computed as one: sums of as many stay in the cache.
@@ -298,7 +284,8 @@ class ConvInteger final : public Kernel {
     }
   }
 
-  void pack(const Tensor& w, const Tensor* zeros, uint32_t* to) const {
+  void pack(const Tensor& w, const Tensor* zeros, const std::vector<uint32_t>& places, ThreadPool* pool,
+            uint32_t* to) const {
     const uint8_t* from = w.as<uint8_t>();
     const auto zero_of = [&](int64_t o) { return zeros == nullptr ? 0 : byte_at(*zeros, zeros->count() == 1 ? 0 : o); };
     if (is_depthwise()) {
@@ -311,11 +298,15 @@ class ConvInteger final : public Kernel {
     uint32_t *sums = to + left_size(), *factors = sums + outs_, *ones = factors + outs_, *any = ones + row_size(1);
     *any = 0;
     std::vector<uint32_t> lanes(unit_ == nullptr ? 0 : static_cast<size_t>(own));
-    if (unit_ != nullptr) std::fill(to, sums, 0u), std::fill(ones, any, 0u);
+    if (unit_ != nullptr) std::fill(ones, any, 0u);
+    if (terms_ > 0)
+      conv_terms().pack(w, places, pool, to, sums);
+    else if (unit_ != nullptr)
+      std::fill(to, sums, 0u);
     LongLoop loop;
     for (int64_t o = 0; o < outs_; ++o) {
-      sums[o] = 0;
-      for (int64_t k = 0; k < taps_ && loop.goes_on(8 + channels_ / 4); ++k) {
+      if (terms_ == 0) sums[o] = 0;
+      for (int64_t k = 0; terms_ == 0 && k < taps_ && loop.goes_on(8 + channels_ / 4); ++k) {
         uint32_t* row = unit_ == nullptr ? to + (o * taps_ + k) * own : lanes.data();
         sums[o] += pack_left(from + o * depth() + k, channels_, taps_, flip_for(w.type.dtype, true), row);
         if (unit_ != nullptr) place_left(*unit_, row, own, o % rows, k * own, steps(), to + o / rows * row_size(rows));
@@ -456,6 +447,7 @@ class ConvInteger final : public Kernel {
             if (corrected) {
               ByteProduct all = p;
               all.left = ones;
+              all.terms = nullptr;
               all.rows = 1;
               all.scale = nullptr;
               all.factor = nullptr;
@@ -465,7 +457,12 @@ class ConvInteger final : public Kernel {
               p.factor = factors + row;
               p.column = column;
             }
-            p.left = weights + g * row_size(rows) + channel * steps();
+            if (terms_ > 0) {
+              p.terms = weights;
+              p.blocks = weights + g * conv_terms().blocks_of_group() + channel / kTermRows;
+            } else {
+              p.left = weights + g * row_size(rows) + channel * steps();
+            }
             const int64_t out = (of_group * rows + channel) * out_[0] * pixels + z * pixels + at;
             void* y = context.out[0]->data;
             p.ldc = out_[0] * pixels;
@@ -502,7 +499,7 @@ class ConvInteger final : public Kernel {
     if (in_place()) {
       const int64_t plane = in_[0] * in_[1] * in_[2];
       const uint8_t* from = x.as<uint8_t>() + of_group * channels_ * plane + z * in_[1] * in_[2] + at;
-      return panel_of_planes(from, plane, channels_, n, flip, width, panel);
+      return unit_->panel_of_planes(from, plane, channels_, n, flip, width, panel);
     }
     ByteSegment segments[64];
     int count = 0;
@@ -512,8 +509,8 @@ class ConvInteger final : public Kernel {
       segments[count++] = {line * phase_[2] + first, done, some};
       done += some;
     }
-    panel_of_lanes(image + of_group * own * plane_ + z * phase_[1] * phase_[2], table_, groups, segments, count, width,
-                   panel);
+    unit_->panel_of_lanes(image + of_group * own * plane_ + z * phase_[1] * phase_[2], table_, groups, segments, count,
+                          width, panel);
   }
 
   // The parts of columns that are pixels: body(column less `first`, how many, pixel).
@@ -580,6 +577,7 @@ class ConvInteger final : public Kernel {
   int64_t group_ = 1, channels_ = 0, taps_ = 0, outs_ = 0, macs_ = 0;
   int64_t planes_ = 0, plane_ = 0;  // of lanes, of an image; lanes of one
   bool whole_ = false;
+  int64_t terms_ = 0;  // words of the weights as terms, with the table of their blocks; 0: they are no terms
   int64_t image_ = 0;  // lanes of all, or of those that threads work on
   int threads_ = 1;
 };

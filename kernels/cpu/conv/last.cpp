@@ -244,10 +244,10 @@ class ConvLast final : public Kernel {
   void fill_few(const Tensor& x, int64_t n, int64_t pixel, int64_t count, uint8_t* to) const {
     const int64_t plane = axis_[0].in * axis_[1].in, whole = count / kByteLanes * kByteLanes;
     const uint8_t* from = x.as<uint8_t>() + n * channels_ * plane + pixel;
-    panel_of_planes(from, plane, channels_, whole, 0, whole, reinterpret_cast<uint32_t*>(to));
+    byte_unit()->panel_of_planes(from, plane, channels_, whole, 0, whole, reinterpret_cast<uint32_t*>(to));
     if (whole == count) return;
     alignas(64) uint32_t rest[kByteLanes];
-    panel_of_planes(from + whole, plane, channels_, count - whole, 0, kByteLanes, rest);
+    byte_unit()->panel_of_planes(from + whole, plane, channels_, count - whole, 0, kByteLanes, rest);
     std::memcpy(to + whole * kLastFewChannels, rest, static_cast<size_t>((count - whole) * kLastFewChannels));
   }
 

@@ -1,18 +1,14 @@
 #include "kernels/cpu/gemm/byte_product.h"
 
-#include "kernels/core/registrar.h"
 #include "kernels/cpu/gemm/byte_pixels.h"
 #include "kernels/cpu/machine/amx.h"
-#include "kernels/cpu/machine/packed_layout.h"
 #include "kernels/cpu/machine/simd.h"
 
 #if MINNOW_AVX512
 #include <immintrin.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <string>
 
 #define MINNOW_PANEL __attribute__((target("avx512f,avx512vl,avx512bw,avx512vnni")))
 // What is inlined into such a function needs no attributes of its own but these.
@@ -366,11 +362,77 @@ void multiply_amx(const ByteProduct& p) {
   }
 }
 
+MINNOW_PANEL void lanes_of_planes(const uint8_t* const (&rows)[4], int channels, int64_t n, uint8_t flip, int64_t width,
+                                  uint32_t* lanes) {
+  const __m128i flips = _mm_set1_epi8(static_cast<char>(flip));
+  for (int64_t i = 0; i < width; i += kByteLanes) {
+    const int64_t count = std::clamp<int64_t>(n - i, 0, kByteLanes);
+    const __mmask16 mask = static_cast<__mmask16>((1u << count) - 1);
+    __m128i x[4];
+#pragma GCC unroll 4
+    for (int c = 0; c < 4; ++c)
+      x[c] = c < channels ? _mm_xor_si128(_mm_maskz_loadu_epi8(mask, rows[c] + i), flips) : _mm_setzero_si128();
+    const __m128i low[2] = {_mm_unpacklo_epi8(x[0], x[1]), _mm_unpacklo_epi8(x[2], x[3])};
+    const __m128i high[2] = {_mm_unpackhi_epi8(x[0], x[1]), _mm_unpackhi_epi8(x[2], x[3])};
+    __m128i* to = reinterpret_cast<__m128i*>(lanes + i);
+    _mm_storeu_si128(to, _mm_unpacklo_epi16(low[0], low[1]));
+    _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(low[0], low[1]));
+    _mm_storeu_si128(to + 2, _mm_unpacklo_epi16(high[0], high[1]));
+    _mm_storeu_si128(to + 3, _mm_unpackhi_epi16(high[0], high[1]));
+  }
+}
+
+// Lines of full vectors, which lie as they are wanted.
+template <int kVectors>
+MINNOW_PANEL void copy_lines(const uint32_t* from, const int64_t* offset, int64_t steps, uint32_t* panel) {
+  for (int64_t s = 0; s < steps; ++s, panel += kVectors * kByteLanes)
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v)
+      _mm512_storeu_si512(panel + v * kByteLanes, _mm512_loadu_si512(from + offset[s] + v * kByteLanes));
+}
+
+MINNOW_PANEL void copy_segments(const uint32_t* from, const int64_t* offset, int64_t steps, const ByteSegment* segments,
+                                int count, int64_t width, uint32_t* panel) {
+  for (int64_t s = 0; s < steps; ++s, panel += width) {
+    for (int i = 0; i < count; ++i) {
+      const ByteSegment& part = segments[i];
+      for (int64_t k = 0; k < part.n; k += kByteLanes) {
+        const __mmask16 mask = static_cast<__mmask16>((1u << std::min<int64_t>(part.n - k, kByteLanes)) - 1);
+        _mm512_mask_storeu_epi32(panel + part.to + k, mask,
+                                 _mm512_maskz_loadu_epi32(mask, from + offset[s] + part.from + k));
+      }
+    }
+  }
+}
+
+void panel_of_planes(const uint8_t* from, int64_t plane, int64_t channels, int64_t n, uint8_t flip, int64_t width,
+                     uint32_t* panel) {
+  for (int64_t c = 0; c < channels; c += 4, panel += width) {
+    const uint8_t* first = from + c * plane;
+    const int64_t count = std::min<int64_t>(4, channels - c);
+    const uint8_t* const rows[4] = {first, first + plane, first + 2 * plane, first + 3 * plane};
+    lanes_of_planes(rows, static_cast<int>(count), n, flip, width, panel);
+  }
+}
+
+void panel_of_lanes(const uint32_t* from, const int64_t* offset, int64_t steps, const ByteSegment* segments, int count,
+                    int64_t width, uint32_t* panel) {
+  const ByteSegment& all = segments[0];
+  if (count > 1 || all.n % kByteLanes != 0 || all.n != width)
+    return copy_segments(from, offset, steps, segments, count, width, panel);
+  const uint32_t* first = from + all.from;
+  const int64_t vectors = width / kByteLanes;
+  vectors == 3   ? copy_lines<3>(first, offset, steps, panel)
+  : vectors == 2 ? copy_lines<2>(first, offset, steps, panel)
+                 : copy_lines<1>(first, offset, steps, panel);
+}
+
 constexpr int64_t kVnniRate = 1, kAmxRate = 16;
-constexpr ByteUnit kVnni = {"bytes", kVnniRows, 1, kVnniVectors, kVnniRate, multiply_vnni};
+constexpr ByteUnit kVnni = {"bytes",         kVnniRows,     1, kVnniVectors, kVnniRate, multiply_vnni,
+                            panel_of_planes, panel_of_lanes};
 constexpr ByteUnit kAmx = {
-    "bytes_amx",     kAmxRows,      kAmxRows,        kAmxVectors,         kAmxRate, multiply_amx<AmxTiles>, kFewRows,
-    AmxTiles::begin, AmxTiles::end, ByteTiles::kAmx, multiply_byte_pixels};
+    "bytes_amx",    kAmxRows, kAmxRows, kAmxVectors,     kAmxRate,      multiply_amx<AmxTiles>, panel_of_planes,
+    panel_of_lanes, false,    kFewRows, AmxTiles::begin, AmxTiles::end, ByteTiles::kAmx,        multiply_byte_pixels};
 // Cold, so that it is compiled for size: tests alone run it, and a first product that is compared with it.
 [[gnu::cold]] void emulate(const ByteProduct& p) { multiply_amx<EmulatedTiles>(p); }
 
@@ -380,6 +442,9 @@ constexpr ByteUnit kEmulated = {"bytes_emulated",
                                 kAmxVectors,
                                 kAmxRate,
                                 emulate,
+                                panel_of_planes,
+                                panel_of_lanes,
+                                false,
                                 kFewRows,
                                 EmulatedTiles::begin,
                                 EmulatedTiles::end,
@@ -424,139 +489,20 @@ bool multiplies_right(const ByteUnit& unit) {
   return true;
 }
 
-// op list: the kernels that ask for a unit; a slim library without them has no units either
-constexpr bool kHasByteLayers = is_kept("ConvInteger") || is_kept("QuantizedConv") || is_kept("MatMulInteger") ||
-                                is_kept("QuantizedMatMul") || is_kept("DynamicLSTM") || is_kept("packed weights");
-
-struct ByteChoice {
-  const ByteUnit* unit = nullptr;
-  Status status;
-};
-
-ByteChoice choose_byte_unit() {
-  ByteChoice choice;
-  const char* variable = std::getenv("MINNOW_INT8");
-  const std::string wanted = variable == nullptr ? "" : variable;
-  if (wanted == "none") return choice;
-  if (wanted != "" && wanted != "emulated" && wanted != "amx" && wanted != "avx512") {
-    choice.status = fail(Code::kUsage, "MINNOW_INT8=%s: it is one of amx, avx512, emulated, none", wanted.c_str());
-    return choice;
-  }
-  // With AVX-512 in use, as MINNOW_ISA may say otherwise.
-  if constexpr (kHasByteLayers) {
-    if (pack_width() == kByteLanes && __builtin_cpu_supports("avx512vnni")) {
-      if (wanted == "emulated") choice.unit = &kEmulated;
-      if (wanted.empty() || wanted == "avx512") choice.unit = &kVnni;
-      if ((wanted.empty() || wanted == "amx") && request_amx(AmxNumbers::kBytes) && multiplies_right(kAmx))
-        choice.unit = &kAmx;
-    }
-  }
-  if (!wanted.empty() && choice.unit == nullptr)
-    choice.status =
-        fail(Code::kUsage, "MINNOW_INT8=%s: this machine has no such unit, or not with the instruction set %s",
-             wanted.c_str(), isa_name());
-  return choice;
-}
-
-const ByteChoice& byte_choice() {
-  static const ByteChoice chosen = choose_byte_unit();
-  return chosen;
-}
-
-MINNOW_PANEL void lanes_of_planes(const uint8_t* const (&rows)[4], int channels, int64_t n, uint8_t flip, int64_t width,
-                                  uint32_t* lanes) {
-  const __m128i flips = _mm_set1_epi8(static_cast<char>(flip));
-  for (int64_t i = 0; i < width; i += kByteLanes) {
-    const int64_t count = std::clamp<int64_t>(n - i, 0, kByteLanes);
-    const __mmask16 mask = static_cast<__mmask16>((1u << count) - 1);
-    __m128i x[4];
-#pragma GCC unroll 4
-    for (int c = 0; c < 4; ++c)
-      x[c] = c < channels ? _mm_xor_si128(_mm_maskz_loadu_epi8(mask, rows[c] + i), flips) : _mm_setzero_si128();
-    const __m128i low[2] = {_mm_unpacklo_epi8(x[0], x[1]), _mm_unpacklo_epi8(x[2], x[3])};
-    const __m128i high[2] = {_mm_unpackhi_epi8(x[0], x[1]), _mm_unpackhi_epi8(x[2], x[3])};
-    __m128i* to = reinterpret_cast<__m128i*>(lanes + i);
-    _mm_storeu_si128(to, _mm_unpacklo_epi16(low[0], low[1]));
-    _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(low[0], low[1]));
-    _mm_storeu_si128(to + 2, _mm_unpacklo_epi16(high[0], high[1]));
-    _mm_storeu_si128(to + 3, _mm_unpackhi_epi16(high[0], high[1]));
-  }
-}
-
-// Lines of full vectors, which lie as they are wanted.
-template <int kVectors>
-MINNOW_PANEL void copy_lines(const uint32_t* from, const int64_t* offset, int64_t steps, uint32_t* panel) {
-  for (int64_t s = 0; s < steps; ++s, panel += kVectors * kByteLanes)
-#pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v)
-      _mm512_storeu_si512(panel + v * kByteLanes, _mm512_loadu_si512(from + offset[s] + v * kByteLanes));
-}
-
-MINNOW_PANEL void copy_segments(const uint32_t* from, const int64_t* offset, int64_t steps, const ByteSegment* segments,
-                                int count, int64_t width, uint32_t* panel) {
-  for (int64_t s = 0; s < steps; ++s, panel += width) {
-    for (int i = 0; i < count; ++i) {
-      const ByteSegment& part = segments[i];
-      for (int64_t k = 0; k < part.n; k += kByteLanes) {
-        const __mmask16 mask = static_cast<__mmask16>((1u << std::min<int64_t>(part.n - k, kByteLanes)) - 1);
-        _mm512_mask_storeu_epi32(panel + part.to + k, mask,
-                                 _mm512_maskz_loadu_epi32(mask, from + offset[s] + part.from + k));
-      }
-    }
-  }
-}
-
 }  // namespace
 
-const ByteUnit* byte_unit() { return byte_choice().unit; }
-Status byte_status() { return byte_choice().status; }
-
-void place_left(const ByteUnit& unit, const uint32_t* lanes, int64_t n, int64_t row, int64_t first, int64_t steps,
-                uint32_t* left) {
-  uint32_t* to = left + byte_index(unit, row, first, steps);
-  if (unit.steps == 1) {
-    for (int64_t i = 0; i < n; ++i) to[i * kVnniRows] = lanes[i];
-    return;
-  }
-  for (int64_t i = 0; i < n;) {
-    const int64_t together = std::min(n - i, unit.steps - (first + i) % unit.steps);
-    std::memcpy(left + byte_index(unit, row, first + i, steps), lanes + i,
-                static_cast<size_t>(together) * sizeof(uint32_t));
-    i += together;
-  }
-}
-
-void panel_of_planes(const uint8_t* from, int64_t plane, int64_t channels, int64_t n, uint8_t flip, int64_t width,
-                     uint32_t* panel) {
-  for (int64_t c = 0; c < channels; c += 4, panel += width) {
-    const uint8_t* first = from + c * plane;
-    const int64_t count = std::min<int64_t>(4, channels - c);
-    const uint8_t* const rows[4] = {first, first + plane, first + 2 * plane, first + 3 * plane};
-    lanes_of_planes(rows, static_cast<int>(count), n, flip, width, panel);
-  }
-}
-
-void panel_of_lanes(const uint32_t* from, const int64_t* offset, int64_t steps, const ByteSegment* segments, int count,
-                    int64_t width, uint32_t* panel) {
-  const ByteSegment& all = segments[0];
-  if (count > 1 || all.n % kByteLanes != 0 || all.n != width)
-    return copy_segments(from, offset, steps, segments, count, width, panel);
-  const uint32_t* first = from + all.from;
-  const int64_t vectors = width / kByteLanes;
-  vectors == 3   ? copy_lines<3>(first, offset, steps, panel)
-  : vectors == 2 ? copy_lines<2>(first, offset, steps, panel)
-                 : copy_lines<1>(first, offset, steps, panel);
+const ByteUnit* avx512_byte_unit(const std::string& wanted) {
+  if (!__builtin_cpu_supports("avx512vnni")) return nullptr;
+  if (wanted == "emulated") return &kEmulated;
+  if ((wanted.empty() || wanted == "amx") && request_amx(AmxNumbers::kBytes) && multiplies_right(kAmx)) return &kAmx;
+  return wanted.empty() || wanted == "avx512" ? &kVnni : nullptr;
 }
 
 }  // namespace minnow
 #else
 namespace minnow {
 
-const ByteUnit* byte_unit() { return nullptr; }
-Status byte_status() { return ok(); }
-void place_left(const ByteUnit&, const uint32_t*, int64_t, int64_t, int64_t, int64_t, uint32_t*) {}
-void panel_of_planes(const uint8_t*, int64_t, int64_t, int64_t, uint8_t, int64_t, uint32_t*) {}
-void panel_of_lanes(const uint32_t*, const int64_t*, int64_t, const ByteSegment*, int, int64_t, uint32_t*) {}
+const ByteUnit* avx512_byte_unit(const std::string&) { return nullptr; }
 
 }  // namespace minnow
 #endif

@@ -1,5 +1,5 @@
-// Products of bytes by the fastest instructions of x86-64, AVX-512 VNNI or the tiles of AMX, whose sums become results
-// while they are in registers: what integer.h is for other processors. The left matrix is signed, the right one
+// Products of bytes by the fastest instructions of x86-64, whose sums become results while they are in registers or
+// close by: what integer.h is for other processors. The left matrix is signed, the right one
 // unsigned; see there for zero points.
 //
 // The left matrix lies in blocks of rows, which byte_index() numbers, the right one in panels of columns: a line of
@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "kernels/core/status.h"
 
@@ -17,15 +18,21 @@ namespace minnow {
 struct ByteUnit;
 struct BytePixels;
 struct BytePixelsSpace;
+struct ByteSegment;
 
-// What this machine has, with the instruction set avx512; null: neither. MINNOW_INT8 names one: "amx", "avx512",
-// "emulated" (AMX in software, to test what is written for it), or "none".
+// What this machine has, with the instruction set in use; null: none. MINNOW_INT8 names one: "amx" or "avx512" with
+// AVX-512, "avx_vnni" or "avx2" with AVX2, "emulated" (AMX in software, to test what is written for it), or "none".
 const ByteUnit* byte_unit();
 // An error when MINNOW_INT8 names what is not there.
 Status byte_status();
+// The best one for an instruction set that is there, or the one that is named; null: it has no such one.
+const ByteUnit* avx512_byte_unit(const std::string& wanted);
+const ByteUnit* avx2_byte_unit(const std::string& wanted);
 
 struct ByteProduct {
   const uint32_t* left = nullptr;  // from a block's first row on
+  // In its place, for a unit that has them: ByteTerms of the blocks, from blocks[i] on.
+  const uint32_t *terms = nullptr, *blocks = nullptr;
   const uint32_t* right = nullptr;
   int64_t steps = 0, rows = 0, columns = 0;
   int64_t width = 0;                 // lanes from one step of the right matrix to the next, a multiple of 16
@@ -48,6 +55,11 @@ struct ByteProduct {
   int64_t soon_lanes = 0;
 };
 
+// A part of a panel's columns.
+struct ByteSegment {
+  int64_t from, to, n;  // lanes
+};
+
 enum class ByteTiles : uint8_t { kNone, kAmx, kEmulated };
 
 struct ByteUnit {
@@ -57,6 +69,13 @@ struct ByteUnit {
   int64_t vectors;                         // of 16 columns each, in a panel
   int64_t rate;                            // lanes of 16 columns that are multiplied in a cycle
   void (*multiply)(const ByteProduct& p);  // see ByteUse
+  // A panel of pixels that lie in planes of bytes: channel by channel, `plane` bytes apart; n pixels, n <= width.
+  void (*panel_of_planes)(const uint8_t* from, int64_t plane, int64_t channels, int64_t n, uint8_t flip, int64_t width,
+                          uint32_t* panel);
+  // A panel of pixels that lie in lanes: those of step s from offset[s] on.
+  void (*panel_of_lanes)(const uint32_t* from, const int64_t* offset, int64_t steps, const ByteSegment* segments,
+                         int count, int64_t width, uint32_t* panel);
+  bool takes_terms = false;  // multiplies a constant left matrix faster by terms (byte_terms.h)
   // What a thread holds while it multiplies more rows than these; may be null.
   int64_t few_rows = 0;
   void (*begin)() = nullptr;
@@ -116,17 +135,5 @@ inline int64_t byte_index(const ByteUnit& unit, int64_t row, int64_t step, int64
 // n lanes of a row into a left matrix, from step `first` on.
 void place_left(const ByteUnit& unit, const uint32_t* lanes, int64_t n, int64_t row, int64_t first, int64_t steps,
                 uint32_t* left);
-
-// A panel of pixels that lie in planes of bytes: channel by channel, `plane` bytes apart; n pixels, n <= width.
-void panel_of_planes(const uint8_t* from, int64_t plane, int64_t channels, int64_t n, uint8_t flip, int64_t width,
-                     uint32_t* panel);
-
-// A part of a panel's columns.
-struct ByteSegment {
-  int64_t from, to, n;  // lanes
-};
-// A panel of pixels that lie in lanes: those of step s from offset[s] on.
-void panel_of_lanes(const uint32_t* from, const int64_t* offset, int64_t steps, const ByteSegment* segments, int count,
-                    int64_t width, uint32_t* panel);
 
 }  // namespace minnow

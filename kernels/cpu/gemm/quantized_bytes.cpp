@@ -405,7 +405,8 @@ void unpack_codes(const QuantizedForm& form, const uint32_t* unit, uint32_t* to)
 
 }  // namespace quantized_bytes
 
-bool has_byte_products() { return byte_unit() != nullptr; }
+// What is written here is for AVX-512.
+bool has_byte_products() { return byte_unit() != nullptr && pack_width() == kByteLanes; }
 
 bool round_quantized_row(const QuantizedForm& form, const float* from, int64_t row, const ByteRows& to) {
   using namespace quantized_bytes;
