@@ -59,7 +59,8 @@ def packed() -> list[Case]:
 
 
 def quantized() -> list[Case]:
-    x, w = RNG.integers(0, 256, (B, S, HIDDEN)).astype(np.uint8), RNG.integers(-128, 128, (HIDDEN, 3 * N * D))
+    # Weights of 7 bits: with more, onnxruntime saturates sums of two products on some processors.
+    x, w = RNG.integers(0, 256, (B, S, HIDDEN)).astype(np.uint8), RNG.integers(-64, 64, (HIDDEN, 3 * N * D))
     bias, past = f32(3 * N * D), f32(2, B, N, P, D)
     scales = [np.float32(0.02), np.float32(0.01)]
     per_column = [np.float32(0.02), np.abs(f32(3 * N * D)) / 50]
