@@ -157,6 +157,11 @@ def greatest_sums() -> Iterator[Case]:
             w = rng.choice(np.array(choice, np.int8), (9, channels, 1, 1))
             want = np.einsum("nchw,oc->nohw", x.astype(np.int32), w[:, :, 0, 0].astype(np.int32))
             yield f"ConvInteger, {kind}, {channels}", "ConvInteger", [x, w, None, None], attrs, want
+            for size in (2, 3, 6):
+                w = rng.choice(np.array(choice, np.int8), (channels, 1, size, size))
+                own = {**attrs, "pads": (size // 2,) * 4, "group": channels}
+                want = convolved(x.astype(np.int64), w, (1, 1), own["pads"], (1, 1), channels).astype(np.int32)
+                yield f"ConvInteger, {kind}, depthwise, {channels}", "ConvInteger", [x, w, None, None], own, want
 
 
 Case = tuple[str, str, list[Array | None], dict[str, Any], Array]

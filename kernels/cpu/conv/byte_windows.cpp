@@ -3,10 +3,10 @@
 #include "kernels/cpu/machine/simd.h"
 #include "kernels/cpu/machine/packed_layout.h"
 
+#include <algorithm>
+
 #if MINNOW_AVX512
 #include <immintrin.h>
-
-#include <algorithm>
 
 #define MINNOW_BYTES __attribute__((target("avx512f,avx512vl,avx512bw,avx512vnni,avx512vbmi")))
 
@@ -141,27 +141,7 @@ void convolve_most_rows(ByteWindows& w) {
 
 }  // namespace
 
-bool has_byte_windows() {
-  static const bool has =
-      pack_width() == 16 && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
-  return has;
-}
-
-void ByteWindows::prepare() {
-  const int64_t columns = std::max<int64_t>(out[1], 1);
-  const int64_t reach = (columns - 1) * stride[1] + (kernel[1] - 1) * dilation[1];
-  together = 1;
-  if (2 * columns <= kWindows && reach < 64)
-    together = std::min(kWindows / columns, 1 + (63 - reach) / (stride[0] * line));
-  for (int64_t lane = 0; lane < lanes_of_line(); ++lane) {
-    for (int64_t i = 0; i < 64; ++i) {
-      const int64_t window = i / 4, y = together == 1 ? 0 : window / columns, x = window - y * columns;
-      place[lane][i] = static_cast<uint8_t>(y * stride[0] * line + x * stride[1] + (4 * lane + i % 4) * dilation[1]);
-    }
-  }
-}
-
-void convolve_bytes(const ByteWindows& w) {
+static void convolve_bytes_avx512(const ByteWindows& w) {
   const bool is_short = w.lanes_of_line() == 1;
   if (w.factor != 0) return is_short ? convolve<0, 1, true>(w) : convolve<0, 2, true>(w);
   if (w.kernel[0] == 3 && is_short) {
@@ -173,8 +153,8 @@ void convolve_bytes(const ByteWindows& w) {
   is_short ? convolve<0, 1, false>(w) : convolve<0, 2, false>(w);
 }
 
-MINNOW_BYTES void place_lines(const uint8_t* from, int64_t lines, int64_t width, uint8_t flip, uint8_t padding,
-                              int64_t line, uint8_t* plane) {
+MINNOW_BYTES static void place_lines_avx512(const uint8_t* from, int64_t lines, int64_t width, uint8_t flip,
+                                            uint8_t padding, int64_t line, uint8_t* plane) {
   const __m512i flips = _mm512_set1_epi8(static_cast<char>(flip)),
                 around = _mm512_set1_epi8(static_cast<char>(padding));
   const __mmask64 last = ~uint64_t{0} >> (63 - (width + 63) % 64);
@@ -191,11 +171,57 @@ MINNOW_BYTES void place_lines(const uint8_t* from, int64_t lines, int64_t width,
 }  // namespace minnow
 #else
 namespace minnow {
+namespace {
 
-bool has_byte_windows() { return false; }
-void ByteWindows::prepare() {}
-void convolve_bytes(const ByteWindows&) {}
-void place_lines(const uint8_t*, int64_t, int64_t, uint8_t, uint8_t, int64_t, uint8_t*) {}
+constexpr int64_t kWindows = 16;
 
+void convolve_bytes_avx512(const ByteWindows&) {}
+void place_lines_avx512(const uint8_t*, int64_t, int64_t, uint8_t, uint8_t, int64_t, uint8_t*) {}
+
+}  // namespace
 }  // namespace minnow
 #endif
+
+namespace minnow {
+
+bool ByteWindows::adds_pairs() {
+#if HWY_ARCH_X86_64
+  return isa_index() == 1;
+#else
+  return false;
+#endif
+}
+
+bool has_byte_windows() {
+#if MINNOW_AVX512
+  static const bool has =
+      pack_width() == 16 && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi");
+#else
+  constexpr bool has = false;
+#endif
+  return has || ByteWindows::adds_pairs();
+}
+
+void ByteWindows::prepare() {
+  const int64_t columns = std::max<int64_t>(out[1], 1);
+  const int64_t reach = (columns - 1) * stride[1] + (kernel[1] - 1) * dilation[1];
+  together = 1;
+  if (!adds_pairs() && 2 * columns <= kWindows && reach < 64)
+    together = std::min(kWindows / columns, 1 + (63 - reach) / (stride[0] * line));
+  for (int64_t lane = 0; lane < lanes_of_line(); ++lane) {
+    for (int64_t i = 0; i < 64; ++i) {
+      const int64_t window = i / 4, y = together == 1 ? 0 : window / columns, x = window - y * columns;
+      place[lane][i] = static_cast<uint8_t>(y * stride[0] * line + x * stride[1] + (4 * lane + i % 4) * dilation[1]);
+    }
+  }
+}
+
+void convolve_bytes(const ByteWindows& w) { w.adds_pairs() ? convolve_bytes_avx2(w) : convolve_bytes_avx512(w); }
+
+void place_lines(const uint8_t* from, int64_t lines, int64_t width, uint8_t flip, uint8_t padding, int64_t line,
+                 uint8_t* plane) {
+  ByteWindows::adds_pairs() ? place_lines_avx2(from, lines, width, flip, line, plane)
+                            : place_lines_avx512(from, lines, width, flip, padding, line, plane);
+}
+
+}  // namespace minnow

@@ -1,5 +1,6 @@
 // Depthwise convolution of planes of bytes by windows of four neighbors, which needs weights that are known.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "kernels/cpu/conv/byte_windows.h"
@@ -83,6 +84,7 @@ class DepthwiseBytes final : public Kernel {
         for (int64_t r = i * rows_; r < (i + 1) * rows_; ++r) {
           const int64_t o = r % outs_;
           windows.weights = weights + o * words_of_output();
+          if (windows.adds_pairs()) set_rest(factors + outs_ + o * words_of_output(), &windows);
           windows.factor = static_cast<int32_t>(factors[o]);
           windows.start = static_cast<int32_t>(0u - static_cast<uint32_t>(shift) * totals[o]);
           char* to = offset(context.out[0]->data, r * pixels, size);
@@ -114,9 +116,14 @@ class DepthwiseBytes final : public Kernel {
   [[gnu::cold]] Profile profile() const override { return {"depthwise_windows", macs_}; }
 
  private:
-  // Of the weights of an output; those of all are packed, then the sums and the factors of each.
+  // Of the weights of an output; those of all are packed, then the sums and the factors of each, and what the weights
+  // of each are to be split into, beside those, where products are added in pairs.
   int64_t words_of_output() const { return shape_.kernel[0] * shape_.lanes_of_line(); }
-  int64_t packed_words() const { return outs_ * (words_of_output() + 2); }
+  int64_t packed_words() const { return outs_ * ((ByteWindows::adds_pairs() ? 2 : 1) * words_of_output() + 2); }
+  void set_rest(const uint32_t* rest, ByteWindows* windows) const {
+    const bool any = std::any_of(rest, rest + words_of_output(), [](uint32_t x) { return x != 0; });
+    windows->rest = any ? rest : nullptr;
+  }
   // Read beyond its end as it is, 64 bytes at a time.
   int64_t plane_bytes() const { return (lines_ * shape_.line + 64 * (1 + shape_.stride[1]) + 63) / 64 * 64; }
   int64_t planes_at_once() const { return plane_bytes() <= 4096 ? 2 : 1; }
@@ -151,6 +158,21 @@ class DepthwiseBytes final : public Kernel {
       factors[o] = static_cast<uint32_t>(-(zero + shift_for(w.type.dtype, true)));
       totals[o] = total;
     }
+    if (ByteWindows::adds_pairs()) split_pairs(to, reinterpret_cast<uint8_t*>(factors + outs_));
+  }
+
+  // Halves pairs of weights whose products with bytes go beyond 16 bits.
+  void split_pairs(uint8_t* weights, uint8_t* rest) const {
+    constexpr int kMost = 128;
+    for (int64_t i = 0; i < 4 * outs_ * words_of_output(); i += 2) {
+      int8_t* w = reinterpret_cast<int8_t*>(weights + i);
+      const bool splits = (w[0] < 0) == (w[1] < 0) && std::abs(w[0] + w[1]) > kMost;
+      for (int64_t k = 0; k < 2; ++k) {
+        const int more = splits ? w[k] / 2 : 0;
+        w[k] = static_cast<int8_t>(w[k] - more);
+        rest[i + k] = static_cast<uint8_t>(more);
+      }
+    }
   }
 
   const Attrs* attrs_ = nullptr;
@@ -178,6 +200,12 @@ std::unique_ptr<Kernel> create_depthwise_bytes(const NodeContext& node) {
   shape.kernel[1] = window.kernel[2];
   shape.stride[1] = window.stride[2];
   shape.dilation[1] = window.dilation[2];
+  // Pairs of other weights would be beyond what is split here.
+  const Tensor* zeros = operand(node.constant, 3);
+  const auto is_zero = [](uint8_t zero) { return zero == 0; };
+  const bool centered =
+      zeros == nullptr || std::all_of(zeros->as<uint8_t>(), zeros->as<uint8_t>() + zeros->count(), is_zero);
+  if (ByteWindows::adds_pairs() && (node.in[1]->dtype != DType::kI8 || !centered)) return nullptr;
   const bool inside = window.begin[1] >= 0 && window.begin[2] >= 0;
   return shape.fits() && inside ? std::make_unique<DepthwiseBytes>() : nullptr;
 }

@@ -2,6 +2,7 @@
 #include "kernels/cpu/machine/simd.h"
 //
 #include "hwy/detect_targets.h"
+#include "kernels/cpu/conv/copy_line.h"
 #include "kernels/cpu/gemm/byte_product.h"
 
 #if HWY_ARCH_X86_64 && (HWY_TARGETS & HWY_AVX2)
@@ -29,8 +30,7 @@ MINNOW_AVX2_INLINE void store(void* to, __m256i x) { _mm256_storeu_si256(static_
 MINNOW_AVX2_INLINE __m256i all(uint32_t x) { return _mm256_set1_epi32(static_cast<int>(x)); }
 
 // Sums of `rows` rows from `row` on, kByteLanes columns of each, become what is wanted of them.
-MINNOW_AVX2 void finish(const ByteProduct& p, int64_t row, int64_t rows, int64_t column, const uint32_t* sums,
-                        int64_t row_of_sums) {
+MINNOW_AVX2 void finish(const ByteProduct& p, int64_t row, int64_t rows, int64_t column, const uint32_t* sums) {
   const int64_t n = std::min<int64_t>(kByteLanes, p.columns - column);
   const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 0, 4, 1, 5),
                 zero = _mm256_set1_epi16(static_cast<short>(p.zero));
@@ -51,7 +51,7 @@ MINNOW_AVX2 void finish(const ByteProduct& p, int64_t row, int64_t rows, int64_t
     at_column[v] = numbers(p.factor == nullptr ? nullptr : p.column);
     scale[v] = p.scale_of_column ? _mm256_maskload_ps(p.scale + at, mask[v]) : _mm256_setzero_ps();
   }
-  for (int64_t r = 0; r < rows; ++r, sums += row_of_sums) {
+  for (int64_t r = 0; r < rows; ++r, sums += kByteLanes) {
     const __m256i start = all(p.start[row + r]), factor = all(p.factor == nullptr ? 0 : p.factor[row + r]);
     const __m256 of_row = _mm256_set1_ps(p.scale == nullptr ? 0 : p.scale[p.scale_of_row ? row + r : 0]);
     __m256i y[2];
@@ -77,6 +77,40 @@ MINNOW_AVX2 void finish(const ByteProduct& p, int64_t row, int64_t rows, int64_t
     alignas(16) uint8_t part[kByteLanes];
     _mm_store_si128(reinterpret_cast<__m128i*>(part), result);
     std::memcpy(to, part, static_cast<size_t>(n));
+  }
+}
+
+// The usual case: bytes, by a scale of each row or one for all. Two rows at a time.
+MINNOW_AVX2 void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, int64_t column, const uint32_t* sums) {
+  const int64_t n = std::min<int64_t>(kByteLanes, p.columns - column), step = p.scale_of_row ? 1 : 0;
+  const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  const __m256i zero = _mm256_set1_epi16(static_cast<short>(p.zero));
+  const __m256 high = _mm256_set1_ps(1024);  // as above
+  uint8_t* to = p.bytes + row * p.ldc + column;
+  const auto numbers = [&](int64_t r) __attribute__((always_inline, target("avx2"))) {
+    const __m256i start = all(p.start[row + r]);
+    const __m256 scale = _mm256_set1_ps(p.scale[(row + r) * step]);
+    __m256i y[2];
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      const __m256i sum = _mm256_add_epi32(load(sums + r * kByteLanes + kHalf * v), start);
+      y[v] = _mm256_cvtps_epi32(_mm256_min_ps(high, _mm256_mul_ps(_mm256_cvtepi32_ps(sum), scale)));
+    }
+    return _mm256_adds_epi16(_mm256_packs_epi32(y[0], y[1]), zero);
+  };
+  for (int64_t r = 0; r < rows; r += 2, to += 2 * p.ldc) {
+    const bool both = r + 1 < rows;
+    const __m256i one = numbers(r), other = both ? numbers(r + 1) : one;
+    const __m256i bytes = p.is_signed ? _mm256_packs_epi16(one, other) : _mm256_packus_epi16(one, other);
+    const __m256i result = _mm256_permutevar8x32_epi32(bytes, in_order);
+    if (n == kByteLanes) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(result));
+      if (both) _mm_storeu_si128(reinterpret_cast<__m128i*>(to + p.ldc), _mm256_extracti128_si256(result, 1));
+      continue;
+    }
+    alignas(32) uint8_t part[2][kByteLanes];
+    store(part, result);
+    for (int i = 0; i < (both ? 2 : 1); ++i) copy_line(part[i], static_cast<size_t>(n), to + i * p.ldc);
   }
 }
 
@@ -198,8 +232,8 @@ void multiply_left(const ByteProduct& p) {
     for (int64_t i = 0; i < p.rows; i += kRows) {
       const int64_t rows = std::min<int64_t>(kRows, p.rows - i);
       (line ? kLine : rows == 1 ? kRow : kTile)(p, i, j, sums);
-      finish(p, i, rows, j, sums, kByteLanes);
-      if (line) finish(p, i, rows, j + kByteLanes, sums + kByteLanes, kByteLanes);
+      finish(p, i, rows, j, sums);
+      if (line) finish(p, i, rows, j + kByteLanes, sums + kByteLanes);
     }
     j += line ? 2 * kByteLanes : kByteLanes;
   }
@@ -208,12 +242,14 @@ void multiply_left(const ByteProduct& p) {
 void multiply_avx2(const ByteProduct& p) {
   if (p.terms == nullptr) return multiply_left<wide_tile<kRows, 2>, wide_tile<1, 4>, wide_tile<1, 2>>(p);
   alignas(32) uint32_t sums[kRows * kByteLanes] = {};
+  const bool usual = p.scale != nullptr && p.factor == nullptr && p.offset == nullptr && !p.scale_of_column;
   for (int64_t j = 0; j < p.columns; j += kByteLanes) {
     const bool narrow = p.columns - j <= kHalf;
     for (int64_t i = 0; i < p.rows; i += kRows) {
       const ByteTerms& block = *reinterpret_cast<const ByteTerms*>(p.terms + p.blocks[i / kRows]);
       narrow ? term_tile<1>(p, block, j, sums) : term_tile<2>(p, block, j, sums);
-      finish(p, i, std::min<int64_t>(kRows, p.rows - i), j, sums, kByteLanes);
+      const int64_t rows = std::min<int64_t>(kRows, p.rows - i);
+      usual ? finish_bytes(p, i, rows, j, sums) : finish(p, i, rows, j, sums);
     }
   }
 }
