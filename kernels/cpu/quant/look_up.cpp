@@ -6,6 +6,21 @@
 
 #include "kernels/cpu/quant/look_up.h"
 
+#if HWY_TARGET == HWY_AVX3 && (HWY_TARGETS & HWY_AVX2)
+// Most processors with AVX-512 have tables of 256 bytes (byte_tables.h); the others take the code for AVX2.
+namespace minnow {
+namespace N_AVX2 {
+void find_bytes(const uint8_t* x, const uint8_t* table, uint8_t lowest, int64_t n, uint8_t* y);
+int64_t bytes_at_once();
+}  // namespace N_AVX2
+namespace N_AVX3 {
+void find_bytes(const uint8_t* x, const uint8_t* table, uint8_t lowest, int64_t n, uint8_t* y) {
+  N_AVX2::find_bytes(x, table, lowest, n, y);
+}
+int64_t bytes_at_once() { return N_AVX2::bytes_at_once(); }
+}  // namespace N_AVX3
+}  // namespace minnow
+#else
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -70,6 +85,7 @@ int64_t bytes_at_once() { return kVectors * static_cast<int64_t>(hn::Lanes(hn::S
 
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif
 
 #if HWY_ONCE
 #include "kernels/cpu/machine/packed_layout.h"
