@@ -1,6 +1,6 @@
 // The op ByteArithmetic, which the planner makes of the sum or product of two tensors of bytes and what stands around
 // it: each is a number (byte - zero) * scale, and the result is quantized again. All is rounded as by the nodes in
-// whose place it stands, so that the bytes are the same.
+// whose place it stands, so that the bytes are the same. A product may also be requantized by whole numbers.
 #define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
 //
@@ -115,6 +115,13 @@ void RowOfBytes(const void* const* in, const int* step, void* out, int64_t n) {
   row_of_bytes<false>(p, in, step, out, n);
 }
 
+// x[i] *= y[i], of whole vectors.
+void MultiplyWhole(int32_t* x, const int32_t* y, int64_t n) {
+  const hn::ScalableTag<int32_t> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < n; i += lanes) hn::Store(hn::Mul(hn::Load(d, x + i), hn::Load(d, y + i)), d, x + i);
+}
+
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -124,6 +131,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "kernels/core/infer.h"
 #include "kernels/cpu/elementwise/frame.h"
+#include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/machine/packed_layout.h"
 #include "kernels/cpu/table.h"
 
@@ -131,10 +139,9 @@ namespace minnow {
 namespace {
 
 HWY_EXPORT(RowOfBytes);
+HWY_EXPORT(MultiplyWhole);
 
 constexpr size_t kOther = 4;  // the second tensor, which has the layout of the first (plan/layout.h)
-
-bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
 [[gnu::cold]] Status infer_byte_arithmetic(InferContext& c) {
   Shape shape;
@@ -169,15 +176,42 @@ bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
     p.bits[i] = is_signed ? 0x4B000080 : 0x4B000000;
     p.zero[i] = number(2 * i) + (is_signed ? 0x1p23f + 128 : 0x1p23f);
     p.scale[i] = number(2 * i + 1);
+    p.flip[i] = flip_for(types[i], false);
+    p.middle[i] = static_cast<int32_t>(number(2 * i)) + shift_for(types[i], false);
     p.simple = p.simple && p.zero[i] == 0x1p23f;
     size[i] = 511 * std::abs(p.scale[i]);
   }
+  p.is_fixed = attrs.has("multiplier");
+  p.multiplier = static_cast<int32_t>(attrs.i("multiplier"));
+  p.shift_of_product = static_cast<int32_t>(attrs.i("shift"));
   p.simple = p.simple && size[0] + size[1] + std::abs(p.shift) < 8192;
   const float reach = std::max(-p.least, p.least + 255) + 1;
   int exponent = 0;
   p.exact = std::abs(std::frexp(p.step, &exponent)) == 0.5f;
   p.sure = 0.5f - reach * 0x1p-21f;
   return p;
+}
+
+// As RowOfBytes, for products that are requantized.
+void row_of_products(const void* const* in, const int* step, void* out, int64_t n) {
+  const ByteNumbers& p = *static_cast<const ByteNumbers*>(in[2]);
+  alignas(64) int32_t lanes[2][kBlock];
+  const auto widen = [&](size_t k, int64_t from, int64_t some) {
+    widen_lanes(static_cast<const uint8_t*>(in[k]) + from, some, p.flip[k], p.middle[k], lanes[k]);
+  };
+  // The product takes the place of an operand that is not repeated.
+  const size_t first = step[0] != 0 ? 0 : 1, other = 1 - first;
+  if (step[other] == 0) {
+    widen(other, 0, 1);
+    std::fill_n(lanes[other], std::min(n, kBlock), lanes[other][0]);
+  }
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t some = std::min(kBlock, n - i);
+    widen(first, i, some);
+    if (step[other] != 0) widen(other, i, some);
+    HWY_DYNAMIC_DISPATCH(MultiplyWhole)(lanes[first], lanes[other], some);
+    requantize(p.end, 0, 1, lanes[first], some, some, static_cast<uint8_t*>(out) + i, some);
+  }
 }
 
 class ByteArithmetic final : public Kernel {
@@ -187,7 +221,13 @@ class ByteArithmetic final : public Kernel {
     const TensorType &a = *node.in[0], &b = *node.in[kOther], &y = *node.out[0];
     numbers_ = read_numbers(node.attrs, a.dtype, b.dtype, y.dtype);
     row_ = RowKernel();
-    row_.function = HWY_DYNAMIC_DISPATCH(RowOfBytes);
+    row_.function = numbers_.is_fixed ? row_of_products : HWY_DYNAMIC_DISPATCH(RowOfBytes);
+    if (numbers_.is_fixed) {
+      numbers_.end.multiplier = &numbers_.multiplier;
+      numbers_.end.shift = &numbers_.shift_of_product;
+      numbers_.end.to = y.dtype;
+      read_limits(node.attrs, &numbers_.end);
+    }
     row_.native = row_.takes_single = true;
     tile_ = 0;
     if (y.layout != Layout::kLast) {

@@ -4,12 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/quant/requantize.h"
+
 namespace minnow {
 
 // The attribute "numbers": zero and scale of both tensors, then shift, factor, more, step and zero of the result.
 //   first = (a - zero) * scale    second = (b - zero) * scale + shift
 //   result = saturate(round((first + second, or their product, * factor + more) / step) + zero)
 // Of the operations with 0 and 1, which change nothing, those of factor and more are left out.
+// With the attributes "multiplier", "shift", "zero", "min" and "max", which are those of the op Requantize, this ends a
+// product of (a - zero) and (b - zero) instead.
 constexpr size_t kByteNumbers = 9;
 
 // For byte k of each 32 bits: what finds it in 16 bytes, with zeros behind it. Once for all instruction sets.
@@ -28,6 +32,11 @@ struct ByteNumbers {
   float least;  // of the numbers before the zero point is added
   int32_t bits[2];
   uint8_t flip_out;
+
+  bool is_fixed;  // the rest is for this
+  int32_t multiplier, shift_of_product, middle[2];
+  uint8_t flip[2];
+  Requantization end;
 };
 
 }  // namespace minnow

@@ -236,13 +236,13 @@ int32_t number(const Attrs& attrs, const char* name) {
       std::clamp<int64_t>(attrs.i(name), std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()));
 }
 
+}  // namespace
+
 void read_limits(const Attrs& attrs, Requantization* q) {
   q->zero = number(attrs, "zero");
   q->least = number(attrs, "min");
   q->most = std::max(q->least, number(attrs, "max"));
 }
-
-}  // namespace
 
 Requantization read_requantization(const Attrs& attrs, const RunContext& context, size_t first, bool columns) {
   Requantization q;

@@ -27,6 +27,8 @@ struct Requantization {
 // on, which are what is added (may be null), a scale or multipliers, and a zero point or shifts; and the attributes of
 // Requantize.
 Requantization read_requantization(const Attrs& attrs, const RunContext& context, size_t first, bool columns);
+// Those attributes alone.
+void read_limits(const Attrs& attrs, Requantization* q);
 
 // The type of a result whose inputs from `first` on are those, and whose sums have this shape; they go along `axis` of
 // it, which is counted from the end.

@@ -22,6 +22,7 @@ class Matcher {
 
   // The node that quantizes, in the form of ByteArithmetic; false where it is something else.
   bool match(int id, std::vector<int>* in, std::shared_ptr<const Attrs>* attrs) {
+    if (graph_.is(id, "Requantize")) return match_fixed(id, in, attrs);
     if (!graph_.is(id, "QuantizeLinear") || !graph_.is_looked_at(id)) return false;
     const PlanNode& node = graph_.node(id);
     const DType to = graph_.type(node.out[0]).dtype;
@@ -61,6 +62,45 @@ class Matcher {
 
  private:
   static constexpr double kLeast = 1e-8;
+
+  // The same for a product of whole numbers.
+  bool match_fixed(int id, std::vector<int>* in, std::shared_ptr<const Attrs>* attrs) {
+    const PlanNode& node = graph_.node(id);
+    double multiplier = 0, shift = 0;
+    if (!is_byte(graph_.type(node.out[0]).dtype) || node.in.size() != 3 ||
+        !number(node.in[1], DType::kI32, &multiplier) || !number(node.in[2], DType::kI32, &shift))
+      return false;
+    const int made = graph_.maker(node.in[0]);
+    if (!graph_.is(made, "Mul") || !alone(node.in[0]) || std::abs(shift) > 31) return false;
+    Term a, b;
+    const std::vector<int>& terms = graph_.node(made).in;
+    if (!difference(terms[0], &a) || !difference(terms[1], &b)) return false;
+    if (graph_.shape(a.x) != graph_.shape(node.out[0])) std::swap(a, b);
+    *in = {a.x, -1, -1, -1, b.x};
+    auto own = std::make_shared<Attrs>(*node.attrs);
+    own->set("numbers", std::vector<double>{a.zero, 1, b.zero, 1, 0, 1, 0, 1, 0});
+    own->set("multiplier", static_cast<int64_t>(multiplier));
+    own->set("shift", static_cast<int64_t>(shift));
+    *attrs = std::move(own);
+    return true;
+  }
+
+  // Bytes less their zero point, from a table.
+  bool difference(int v, Term* t) const {
+    const int made = graph_.maker(v);
+    if (!graph_.is(made, "LookUp")) return false;
+    t->x = graph_.node(made).in[0];
+    const int table = graph_.node(made).in[1];
+    const DType x = graph_.type(t->x).dtype;
+    const std::shared_ptr<const Tensor> found = graph_.contents(table);
+    if (!is_byte(x) || graph_.type(table).dtype != DType::kI32 || found == nullptr) return false;
+    const int32_t* numbers = found->as<int32_t>();
+    t->zero = (x == DType::kI8 ? -128.0 : 0.0) - numbers[0];
+    if (std::abs(t->zero) > 255) return false;
+    for (int k = 1; k < 256; ++k)
+      if (numbers[k] != numbers[0] + k) return false;
+    return true;
+  }
 
   bool alone(int v) const { return graph_.only_reader(v) >= 0; }
 

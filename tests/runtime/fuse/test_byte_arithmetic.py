@@ -35,7 +35,7 @@ def wide(b: Builder, x: Any, scale: float, to: DType = DType.F32) -> Any:
 
 
 def build(kind: str, b: Builder, x: Any, y: Any, scales: list[float], zeros: list[int], to: DType) -> Any:
-    """The graph as the frontends make it of QDQ models, and of onnxruntime's QLinearAdd and QLinearMul."""
+    """The graph as the frontends make it of QDQ models, onnxruntime's QLinearAdd and QLinearMul, and TFLite's MUL."""
     s, t, u = scales
     zero = np.asarray(zeros[2], to.numpy)
     if kind == "qdq add":
@@ -49,6 +49,16 @@ def build(kind: str, b: Builder, x: Any, y: Any, scales: list[float], zeros: lis
     if kind == "sum":
         total = b.Add(wide(b, x, s / u), b.Add(wide(b, y, t / u), np.float32(zeros[2] - zeros[0])))
         return b.QuantizeLinear(total, np.float32(1), to=to)
+    if kind == "fixed product":
+        factor = abs(s * t / u)
+        exponent = int(np.ceil(np.log2(factor)))
+        info: Any = np.iinfo(to.numpy)
+        p, q = (
+            b.LookUp(v, (np.arange(256) + np.iinfo(v.type.dtype.numpy).min - z).astype(np.int32))
+            for v, z in ((x, zeros[0]), (y, zeros[1]))
+        )
+        fixed = np.int32(min(factor * 2.0 ** (31 - exponent), 2**31 - 1)), np.int32(exponent)
+        return b.Requantize(b.Mul(p, q), *fixed, zero=zeros[2], to=to, min=info.min + 3, max=info.max)
     p, q = (b.Sub(b.Cast(v, to=DType.I32), np.int32(z)) for v, z in ((x, zeros[0]), (y, zeros[1])))
     product = b.Mul(b.Cast(b.Mul(p, q), to=DType.F32), np.float32(s * t / u))
     return b.QuantizeLinear(b.Add(product, np.float32(zeros[2])), np.float32(1), to=to)
@@ -56,7 +66,7 @@ def build(kind: str, b: Builder, x: Any, y: Any, scales: list[float], zeros: lis
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
-@pytest.mark.parametrize("kind", ["qdq add", "qdq mul", "sum", "product"])
+@pytest.mark.parametrize("kind", ["qdq add", "qdq mul", "sum", "product", "fixed product"])
 @pytest.mark.parametrize("types", ["u8 u8 u8", "i8 u8 i8", "u8 i8 i8", "i8 i8 u8"])
 def test_bytes_are_those_of_the_reference(
     types: str, kind: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]
