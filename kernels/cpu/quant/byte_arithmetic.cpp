@@ -57,10 +57,11 @@ HWY_INLINE void row_of_bytes(const ByteNumbers& p, const void* const* in, const 
   }
   const V fixed = hn::Add(term(hn::Set(d8, *b), 1, 0), shift);
   for (int64_t i = 0; i < n; i += all) {
-    const bool whole = n - i >= all;
-    const uint8_t *from_a = step[0] != 0 ? a + i : a, *from_b = b + i;
-    uint8_t* to = whole ? y + i : rest[2];
-    const auto left = static_cast<size_t>(n - i);
+    const bool whole = n >= all;
+    const int64_t at = whole ? HWY_MIN(i, n - all) : 0;  // some once more
+    const uint8_t *from_a = step[0] != 0 ? a + at : a, *from_b = b + at;
+    uint8_t* to = whole ? y + at : rest[2];
+    const auto left = static_cast<size_t>(n);
     if (!whole && step[0] != 0) from_a = static_cast<uint8_t*>(std::memcpy(rest[0], from_a, left));
     if (!whole && step[1] != 0) from_b = static_cast<uint8_t*>(std::memcpy(rest[1], from_b, left));
     const V8 one = hn::LoadU(d8, from_a);
@@ -102,7 +103,7 @@ HWY_INLINE void row_of_bytes(const ByteNumbers& p, const void* const* in, const 
       return hn::Min(most, hn::Max(none, hn::Sub(both, least)));
     };
     hn::StoreU(hn::Xor(hn::BitCast(d8, hn::Or(pair(0), hn::ShiftLeft<8>(pair(1)))), flip), d8, to);
-    if (!whole) std::memcpy(y + i, to, left);
+    if (!whole) std::memcpy(y, to, left);
   }
 }
 
