@@ -61,7 +61,9 @@ def _(b, x, *, padding="SAME", stride_w=0, stride_h=0, filter_width=0, filter_he
     attrs = {**window_of(x, kernel, padding, strides, (1, 1)), "group": shape[3]}
     ones = np.ones((shape[3], 1, *kernel), np.int8)
     image, whole = planes(b, x), kernel == shape[1:3] and not any(attrs["pads"])
-    if whole and q.dtype is not DType.I16:
+    if whole and q.dtype is DType.I16:
+        sums = b.ReduceSum(b.Cast(image, to=DType.I32), axes=(2, 3), keepdims=True)
+    elif whole:
         sums = b.Unsqueeze(_sums(b, x, (1, 2), 0), axes=(3,))
     elif q.dtype is DType.I16:
         high, low = (b.ConvInteger(part, ones, **attrs) for part in halves(b, image))
