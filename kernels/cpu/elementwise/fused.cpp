@@ -16,7 +16,7 @@ constexpr int64_t kPiece = 4096;           // elements, at the most
 constexpr int64_t kLeastPiece = 1024;      // fewer are not worth the calls
 constexpr int64_t kChainBlock = 128;       // a multiple of what chains take at a time
 constexpr int64_t kCacheBytes = 96 << 10;  // for what lies between the steps
-constexpr int64_t kGrain = 16384;          // see UnaryFunctions
+constexpr int64_t kFusedGrain = 16384;     // see UnaryFunctions
 constexpr size_t kLine = 64;               // bytes of a line of the cache
 
 class Fused final : public Kernel {
@@ -43,7 +43,7 @@ class Fused final : public Kernel {
       int64_t bytes = 0;
       MINNOW_RETURN_IF_ERROR(kernels_[k]->reshape(own, &bytes).at(step.op->name));
       const double seconds = kernels_[k]->seconds();
-      seconds_ += seconds > 0 ? seconds : estimate_seconds(total_, kGrain);
+      seconds_ += seconds > 0 ? seconds : estimate_seconds(total_, kFusedGrain);
     }
     place_values();
     find_chains(y);

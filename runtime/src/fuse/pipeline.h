@@ -46,6 +46,7 @@ void fuse_rectified(PlanGraph& graph);
 void fuse_separable(PlanGraph& graph);
 void fuse_quantized_tables(PlanGraph& graph);
 void fuse_requantization(PlanGraph& graph);
+void fuse_rows(PlanGraph& graph);
 void fuse_spelled(PlanGraph& graph);
 void join_channels(PlanGraph& graph);
 void keep_half_images(PlanGraph& graph);

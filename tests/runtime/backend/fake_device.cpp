@@ -290,7 +290,7 @@ class Fake final : public Backend {
     const std::string ops = variable("MINNOW_FAKE_OPS", "all");
     // What its own fusions make, it runs.
     const std::string_view name = op.name;
-    for (const char* made : {"Fused", "BinaryRelu", "ByteArithmetic", "ConvPair"})
+    for (const char* made : {"Fused", "FusedRows", "BinaryRelu", "ByteArithmetic", "ConvPair"})
       if (ops == "all" || name == made) return host_.find(op);
     if (ops.find_first_not_of("0123456789") != std::string::npos)
       return ("," + ops + ",").find(std::string(",") + op.name + ",") != std::string::npos ? host_.find(op) : nullptr;
