@@ -24,6 +24,7 @@ from minnow.optimizer.quantize.activations import (
     function_of,
     insert,
     planned,
+    read_by_layers,
     wide_results,
 )
 from minnow.optimizer.quantize.equalize import equalize
@@ -112,6 +113,7 @@ class CalibratedModel:
         self._patterns = [given] if isinstance(given, str) else list(given)
         self._used: set[str] = set()
         self.plan = planned(model.graph, self._excluded)
+        self._read_by_layers = read_by_layers(model.graph)
         self.histograms: dict[Value, Histogram] = {}
         self.channels: dict[Value, Channels] = {}
         self._steps: dict[Value, Step] = {}
@@ -232,7 +234,10 @@ class CalibratedModel:
 
     def _step(self, value: Value) -> Step:
         function = function_of(value, self.plan)
-        return Step.of(*range_of(self.histograms[value], self.method, self.options.percentile, function))
+        # What no layer depends on is a result: its few largest numbers, which count most, are not to be cut off.
+        is_result = self.options.activation_method == "auto" and value not in self._read_by_layers
+        method = "minmax" if is_result else self.method
+        return Step.of(*range_of(self.histograms[value], method, self.options.percentile, function))
 
     def quantized(self, kept: Collection[str] = ()) -> QuantizedModel:
         """The model with steps to integers and back.

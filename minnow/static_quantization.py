@@ -50,6 +50,8 @@ _Form = Literal["equalized", "wide"]
 _CLEAR_DB = 0.5
 _WIDE_DB = 3.0
 """What results of 16 bits have to gain where they are not asked for: half of the squared error."""
+_MOST_FLOATS = 0.7
+"""The share of the weights that may be there as floats, too; the integers take a fourth."""
 _MEASURED = 32
 """Inputs of the calibration that results are measured with, where no `data` is given."""
 _RANKED = 2
@@ -260,25 +262,44 @@ class _Work:
         """
         options = self.options
         forms: list[_Form] = ["equalized"] if options.equalize != "off" else []
-        if options.activations == "auto" or (options.activations == "int16" and forms):
-            forms.append("wide")
         trial = self.calibrated.first_part or self.calibrated
+        if (options.activations == "auto" and self._may_widen(trial)) or (options.activations == "int16" and forms):
+            forms.append("wide")
         taken: _Form | None = None
         others = {form: made for form in forms if (made := self._in_form(form, trial, self._part)) is not None}
         if options.equalize == "on" and "equalized" in others:
             trial, taken = others.pop("equalized"), "equalized"
+        widened = False
         if others or options.activation_method == "auto":
             best = self._best(trial)
             for form, other in others.items():
+                if other.wide and not trial.wide and options.equalize != "off":
+                    # The channels as they are, with more bits: what is equalized may be worse.
+                    alone = trial.widened()
+                    found = self._sqnr(alone)
+                    _log.info("widened: SQNR of the outputs %g dB, %g dB without", found, best)
+                    if found > best + _WIDE_DB:
+                        trial, best, widened = alone, found, True
                 found = self._best(other)
                 _log.info("%s: SQNR of the outputs %g dB, %g dB without", form, found, best)
                 if found > best + (_WIDE_DB if other.wide and not trial.wide else 0.0):
-                    trial, taken, best = other, form, found
+                    trial, taken, best, widened = other, form, found, False
         if taken is not None:
             made = self._in_form(taken, self.calibrated, 0)
             assert made is not None
             self.calibrated = made
+        if widened:
+            self.calibrated = self.calibrated.widened()
         self.calibrated.choose(trial.method)
+
+    def _may_widen(self, work: CalibratedModel) -> bool:
+        """Whether results of 16 bits leave the file clearly smaller than that of the float model: MNN's runtime
+        computes such layers with floats, which a file for it has beside the integers.
+        """
+        wide = wide_results(work.plan)
+        sizes = {node: node.input(1).type.count or 0 for node in work.plan.layers}
+        floats = sum(size for node, size in sizes.items() if work.plan.ends[node] in wide)
+        return self.options.target != "mnn" or floats <= _MOST_FLOATS * sum(sizes.values())
 
     def _in_form(self, form: _Form, work: CalibratedModel, part: int) -> CalibratedModel | None:
         """The model in another form, calibrated with the first `part` inputs (0: all); None where nothing differs."""

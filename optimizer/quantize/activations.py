@@ -175,6 +175,15 @@ def wide_results(plan: Plan) -> set[Value]:
     return found
 
 
+def read_by_layers(graph: Graph) -> set[Value]:
+    """The tensors that a layer depends on."""
+    found: set[Value] = set()
+    for node in reversed(graph):
+        if node.op in LAYERS or any(v in found for v in node.outputs):
+            found.update(v for v in node.inputs if v is not None)
+    return found
+
+
 def function_of(value: Value, plan: Plan) -> Function | None:
     """What the only reader of a tensor makes of each number; None where the tensor means more than that."""
     if value.is_output or len(value.uses) != 1 or plan.points[value] is not value:

@@ -285,3 +285,31 @@ def test_layers_are_pruned_within_the_loss(images: Any, tmp_path: Path, capsys: 
     assert {r["density"] < 1 for r in done["layers"] if r["name"] != "relu_5"} == {True, False}
     assert quantize(tmp_path / "none.mnn", *asked, "--max-drop", "0.0001%") == 5
     assert not (tmp_path / "none.mnn").exists()
+
+
+def test_results_of_the_network_are_not_cut_off(images: Any, tmp_path: Path) -> None:
+    """The largest numbers decide about a class, though most of the squared error is that of the many others."""
+    rows = {}
+    for method in ("auto", "mse"):
+        done = minnow.quantize(
+            DIGITS / "digits.onnx", output=tmp_path / "q.mnn", calibration={"image": images}, measure=False,
+            activation_method=method, activations="int8", equalize="off", verify=False,
+        ).quantization  # fmt: skip
+        assert done is not None
+        rows[method] = done.calibrated[-1]  # type: ignore[union-attr]
+    assert rows["auto"].saturated < 0.0005  # the end of the range, rounded
+    assert rows["mse"].saturated > rows["auto"].saturated
+    assert rows["auto"].high > rows["mse"].high
+
+
+def test_results_have_no_more_bits_where_the_file_would_be_as_large_as_the_float_one(tmp_path: Path) -> None:
+    """MNN's runtime computes layers with results of 16 bits with floats, which its file has, too."""
+    shares = {}
+    for target in ("mnn", "minnow"):
+        report = minnow.quantize(
+            DIGITS / "digits.onnx", output=tmp_path / "q.mnn", synthetic=True, target=target, measure=False,
+            verify=False,
+        )  # fmt: skip
+        assert report.quantization is not None
+        shares[target] = report.output_bytes / report.quantization.before_bytes
+    assert all(share < 0.6 for share in shares.values())
