@@ -8,7 +8,9 @@
 namespace minnow {
 namespace {
 
-constexpr int64_t kBytesPerTask = 64 << 10;
+// Less is not worth several threads. A task is less still: mostly other threads have written what it reads, and it waits
+// for their lines of the cache.
+constexpr int64_t kSerialBytes = 32 << 10, kBytesPerTask = 8 << 10;
 
 // The two inner loops of a copy; strides in bytes.
 struct Plane {
@@ -225,7 +227,7 @@ void copy_region(const Region& region, const void* src, void* dst, size_t elemen
     }
   };
   const int64_t bytes = std::min(rows, block_rows) * std::min(cols, block_cols) * size;
-  if (pool == nullptr || outer.total() * bytes <= kBytesPerTask) return range(0, outer.total(), 0);
+  if (pool == nullptr || outer.total() * bytes <= kSerialBytes) return range(0, outer.total(), 0);
   pool->parallel_for(outer.total(), kBytesPerTask / bytes + 1, range);
 }
 
