@@ -59,7 +59,9 @@ MINNOW_AVX2 void finish(const ByteProduct& p, int64_t row, int64_t rows, int64_t
       y[v] = _mm256_add_epi32(_mm256_add_epi32(load(sums + kHalf * v), start), offset[v]);
       if (p.factor != nullptr) y[v] = _mm256_sub_epi32(y[v], _mm256_mullo_epi32(at_column[v], factor));
       if (p.scale == nullptr) {
-        _mm256_maskstore_epi32(reinterpret_cast<int*>(p.sums + (row + r) * p.ldc + column + kHalf * v), mask[v], y[v]);
+        int* to = reinterpret_cast<int*>(p.sums + (row + r) * p.ldc + column + kHalf * v);
+        // A store with a mask takes AMD's processors as long as all the rest.
+        n >= kByteLanes ? store(to, y[v]) : _mm256_maskstore_epi32(to, mask[v], y[v]);
         continue;
       }
       const __m256 scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(y[v]), p.scale_of_column ? scale[v] : of_row);

@@ -86,6 +86,10 @@ void fixed_rows(const Requantization& q, int64_t first_row, int64_t rows, const 
   const auto most = hn::Set(d, is_signed ? std::clamp(q.most, -128, 127) : q.most);
   const bool step = q.columns && q.factor_step != 0, bias_step = q.columns && q.bias != nullptr && q.bias_step != 0;
   char* y = static_cast<char*>(to);
+  const bool few = n < lanes;
+  HWY_ALIGN int32_t part[4][hn::MaxLanes(D32())];
+  HWY_ALIGN int32_t last[HWY_MAX(4, hn::MaxLanes(D32()))];
+  if (few) std::memset(part, 0, sizeof(part));
   for (int64_t r = 0; r < rows; ++r, x += ldx, y += ldy * size) {
     const int64_t row = q.columns ? 0 : first_row + r;
     const int32_t* bias = q.bias == nullptr ? nullptr : q.bias + row * q.bias_step;
@@ -99,9 +103,6 @@ void fixed_rows(const Requantization& q, int64_t first_row, int64_t rows, const 
       if (!bytes) return hn::StoreU(clipped, d, static_cast<int32_t*>(out));
       hn::StoreU(hn::Xor(hn::DemoteTo(d8, hn::Add(clipped, up)), flip), d8, static_cast<uint8_t*>(out));
     };
-    HWY_ALIGN int32_t part[4][hn::MaxLanes(D32())] = {};
-    HWY_ALIGN int32_t last[HWY_MAX(4, hn::MaxLanes(D32()))];
-    const bool few = n < lanes;
     for (int64_t i = 0; few && i < n; ++i) {
       keep_scalar();
       part[0][i] = x[i];
