@@ -333,7 +333,9 @@ class Attention final : public Kernel {
   }
 
  private:
-  static constexpr int64_t kHeld = 16;  // floats in front of a worker's space, which tell whose K and V it has packed
+  // Floats in front of a worker's space: whose K and V it has packed, and where the first masks of these rows begin.
+  static constexpr int64_t kHeld = 16;
+  static constexpr size_t kHeldMasks = kHeld / 2 - 2;
 
   // How many keys the first `rows` rows see, at most.
   int64_t seen(int64_t rows) const { return causal_ < 0 ? keys_ : std::min(keys_, rows + causal_); }
@@ -365,6 +367,7 @@ class Attention final : public Kernel {
     float* scores = q + q_floats();
     float* sums = scores + block_ * padded_;
     const int64_t places[2] = {k_.at(batch, batch_), v_.at(batch, batch_)};
+    for (size_t m = 0; m < std::min(kHeldMasks, masks_.size()); ++m) held[2 + m] = masks_[m].at(batch, batch_);
     if (kHasTiles && tiled_) return run_tiles(context, batch, part, held, places, k, v, space);
     if (!direct_ && (held[0] != places[0] || held[1] != places[1])) {
       if (low_) {
@@ -397,7 +400,8 @@ class Attention final : public Kernel {
       uint64_t zeros = 0;  // rows of the block that become 0
       for (int64_t r = 0; r < rows; ++r) {
         float* row = scores + r * padded_;
-        for (size_t m = 0; m < masks_.size(); ++m) mask(context, m, batch, first + r, 0, keys, row, sums + block_);
+        for (size_t m = 0; m < masks_.size(); ++m)
+          mask(context, m, place_of_mask(held, m, batch), first + r, 0, keys, row, sums + block_);
         std::fill(row + seen(first + r + 1), row + keys, -kInfinity);
         if (zero_empty_ && std::all_of(row, row + keys, [](float x) { return x == -kInfinity; }))
           zeros |= uint64_t{1} << r;
@@ -440,13 +444,13 @@ class Attention final : public Kernel {
       copy_q(context.in[0]->as<float>() + q_.at(batch, batch_) + first * q_.row, rows, q);
       tiles_.multiply_keys(q, rows, keys, tiles);
       uint64_t zeros = 0;
-      for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t r = 0; r < rows && changes_scores(); ++r) {
         bool empty = zero_empty_;
         for (int64_t key = 0; key < keys; key += kKeys) {
           float* row = scores + key / kKeys * Bf16Attention::kTile + r * kKeys;
           const int64_t count = std::min(kKeys, keys - key);
           for (size_t m = 0; m < masks_.size(); ++m)
-            mask(context, m, batch, first + r, key, count, row, sums + Bf16Attention::kRows);
+            mask(context, m, place_of_mask(held, m, batch), first + r, key, count, row, sums + Bf16Attention::kRows);
           std::fill(row + std::clamp<int64_t>(seen(first + r + 1) - key, 0, count), row + count, -kInfinity);
           empty = empty && std::all_of(row, row + count, [](float x) { return x == -kInfinity; });
         }
@@ -537,12 +541,18 @@ class Attention final : public Kernel {
     }
   }
 
-  // Applies mask m to the scores of a row, from `key` on. `space` holds a row of numbers.
-  void mask(const RunContext& context, size_t m, int64_t batch, int64_t row, int64_t key, int64_t keys, float* scores,
+  // Whether scores become others before their softmax.
+  bool changes_scores() const { return !masks_.empty() || causal_ >= 0 || zero_empty_; }
+  int64_t place_of_mask(const int64_t* held, size_t m, int64_t batch) const {
+    return m < kHeldMasks ? held[2 + m] : masks_[m].at(batch, batch_);
+  }
+
+  // Applies mask m, which begins there, to the scores of a row, from `key` on. `space` holds a row of numbers.
+  void mask(const RunContext& context, size_t m, int64_t begin, int64_t row, int64_t key, int64_t keys, float* scores,
             float* space) const {
     const OperandPlace& place = masks_[m];
     const Tensor& tensor = *context.in[3 + m];
-    const int64_t begin = place.at(batch, batch_) + row * place.row + key * place.column;
+    begin += row * place.row + key * place.column;
     if (tensor.type.dtype == DType::kBool) {
       const uint8_t* condition = tensor.as<uint8_t>() + begin;
       if (place.column == 1) return HWY_DYNAMIC_DISPATCH(select)(scores, condition, keys, keep_, fill_);

@@ -8,8 +8,8 @@
 namespace minnow {
 namespace {
 
-// Less is not worth several threads. A task is less still: mostly other threads have written what it reads, and it waits
-// for their lines of the cache.
+// Less is not worth several threads. A task is less still: mostly other threads have written what it reads, and it
+// waits for their lines of the cache.
 constexpr int64_t kSerialBytes = 32 << 10, kBytesPerTask = 8 << 10;
 
 // The two inner loops of a copy; strides in bytes.
