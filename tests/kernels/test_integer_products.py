@@ -303,6 +303,24 @@ def test_finds_what_tables_have_for_bytes(kind: Any, of: Any) -> None:
         np.testing.assert_array_equal(got, table[x.astype(int) - np.iinfo(kind).min], f"{n}")
 
 
+@pytest.mark.parametrize("to", [DType.I8, DType.U8])
+def test_requantizes_numbers_of_all_sizes(to: DType) -> None:
+    """Sums that wrap, saturate and lie midway, in rows that fill several vectors, and some numbers more."""
+    rng = np.random.default_rng(7)
+    extremes = np.array([-(2**31), 2**31 - 1, -1, 0, 1, -(2**30), 2**30, 3, -3, 5, -5, 2**31 - 200], np.int64)
+    sizes = [rng.integers(-(2**bits), 2**bits, 97) for bits in (5, 8, 12, 20, 31)]
+    x = rng.permutation(np.concatenate([extremes, *sizes])).astype(np.int32)
+    low = int(np.iinfo(str(to.numpy)).min)
+    for multiplier in (2**30, 2**31 - 1, 1518500250, 3):
+        for shift in (0, -1, -2, -7, -12, -31):
+            for zero, ends in ((low + 5, (0, 255)), (2**31 - 9, (0, 255)), (-(2**31), (17, 200)), (low, (128, 128))):
+                attrs = {"to": to, "zero": zero, "min": low + ends[0], "max": low + ends[1]}
+                inputs = [x, np.int32(multiplier), np.int32(shift)]
+                want = get("Requantize").evaluate(inputs, attrs)[0]
+                (got,) = _engine.run_op("Requantize", attrs, inputs, threads=2, constants=False)
+                np.testing.assert_array_equal(got, want, f"{multiplier} {shift} {zero}")
+
+
 @pytest.mark.parametrize("signed", [False, True])
 def test_sums_of_all_bytes(signed: bool) -> None:
     """Each number with each other one, and some more that fill no vector, with ties in both roundings."""

@@ -69,11 +69,15 @@ HWY_INLINE void put_bytes(const uint8_t* from, int64_t n, uint8_t* to) {
   for (int64_t i = 0; i < (n & 3); ++i) to[i] = from[i];
 }
 
+alignas(16) constexpr uint8_t kEvenThenOdd[16] = {0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
+
 // Rows as bytes, or, for other types, as i32. Parameters step along rows (columns), or from row to row.
 void fixed_rows(const Requantization& q, int64_t first_row, int64_t rows, const int32_t* x, int64_t ldx, int64_t n,
                 void* to, int64_t ldy) {
   const D32 d;
   const hn::Rebind<uint8_t, D32> d8;
+  const hn::Repartition<int16_t, D32> d16;
+  const hn::Repartition<uint8_t, D32> d_bytes;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   // The sum with the zero point wraps before it is clipped.
   // Signed bytes are narrowed as unsigned ones, 128 above.
@@ -84,6 +88,13 @@ void fixed_rows(const Requantization& q, int64_t first_row, int64_t rows, const 
   const auto zero = hn::Set(d, q.zero);
   const auto least = hn::Set(d, is_signed ? std::clamp(q.least, -128, 127) : q.least);
   const auto most = hn::Set(d, is_signed ? std::clamp(q.most, -128, 127) : q.most);
+  // Four vectors become one of bytes block by block of 16 bytes, in which they lie four by four.
+  const int32_t lowest = is_signed ? -128 : 0;
+  const auto least16 = hn::Set(d16, static_cast<int16_t>(std::clamp(q.least, lowest, lowest + 255)));
+  const auto most16 = hn::Set(d16, static_cast<int16_t>(std::clamp(q.most, lowest, lowest + 255)));
+  HWY_ALIGN int32_t place[hn::MaxLanes(D32())];
+  for (int64_t i = 0, blocks = lanes / 4; i < lanes; ++i) place[i] = static_cast<int32_t>(i % blocks * 4 + i / blocks);
+  const auto in_order = hn::SetTableIndices(d, place);
   const bool step = q.columns && q.factor_step != 0, bias_step = q.columns && q.bias != nullptr && q.bias_step != 0;
   char* y = static_cast<char*>(to);
   const bool few = n < lanes;
@@ -125,6 +136,21 @@ void fixed_rows(const Requantization& q, int64_t first_row, int64_t rows, const 
           out + i * size);
     };
     int64_t i = 0;
+    if (plain && bytes)
+      for (; i + 4 * lanes <= count; i += 4 * lanes) {
+        const auto whole = [&](int64_t k) HWY_ATTR {
+          const V32 v =
+              hn::Add(hn::LoadU(d, from + i + k * lanes), bias_step ? hn::LoadU(d, biases + i + k * lanes) : one_bias);
+          return hn::Add(scaled<true>(v, one), zero);
+        };
+        // What saturates to 16 bits is beyond the limits of bytes.
+        const auto pair = [&](int64_t k) HWY_ATTR {
+          return hn::Min(hn::Max(hn::ReorderDemote2To(d16, whole(k), whole(k + 1)), least16), most16);
+        };
+        const auto mixed = hn::BitCast(d_bytes, hn::Or(hn::And(pair(0), hn::Set(d16, 255)), hn::ShiftLeft<8>(pair(2))));
+        const auto fours = hn::TableLookupBytes(mixed, hn::LoadDup128(d_bytes, kEvenThenOdd));
+        hn::StoreU(hn::TableLookupLanes(hn::BitCast(d, fours), in_order), d, reinterpret_cast<int32_t*>(out + i));
+      }
     if (plain)
       for (; i + lanes <= count; i += lanes) at(std::true_type(), i);
     for (; i < count; i += lanes) at(std::false_type(), HWY_MIN(i, count - lanes));  // some once more
