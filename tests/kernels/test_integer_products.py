@@ -292,6 +292,28 @@ def add_rows(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.int8])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 64, 50), (8, 5, 3), (9, 70, 33), (37, 33, 130), (197, 257, 6), (70, 1030, 65)]
+)
+def test_brings_products_to_8_bits(m: int, k: int, n: int, threads: int, kind: Any) -> None:
+    """Constant weights, with a factor for each column or one for all; and bytes and weights that are all great."""
+    rng = np.random.default_rng(m)
+    info = np.iinfo(kind)
+    for low, factors, bias in ((-128, (n,), True), (-128, (), False), (126, (n,), False)):
+        a = rng.integers(info.max if low > 0 else info.min, info.max + 1, (2, m, k)).astype(kind)
+        w = rng.integers(low, 128, (k, n)).astype(np.int8)
+        zero = np.asarray(info.min + 7, kind)
+        factor = (rng.uniform(0.5, 2, factors) / (64 * 100 * np.sqrt(k))).astype(np.float32)
+        more = rng.integers(-90000, 90000, (n,)).astype(np.int32) if bias else None
+        inputs = [a, w, zero, None, more, factor, np.asarray(11, kind)]
+        attrs = {"to": DType.of(np.dtype(kind))}
+        want = get("QuantizedMatMul").evaluate(inputs, attrs)[0]
+        (got,) = _engine.run_op("QuantizedMatMul", attrs, inputs, threads=threads, constants=True)
+        np.testing.assert_array_equal(got, want, f"{low} {factors}")
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
 @pytest.mark.parametrize("of", [np.uint8, np.int32])
 def test_finds_what_tables_have_for_bytes(kind: Any, of: Any) -> None:
     """Each byte, in tensors that end at any place of a vector."""

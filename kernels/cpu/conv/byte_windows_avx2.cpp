@@ -118,16 +118,25 @@ MINNOW_WINDOWS void place_lines_avx2(const uint8_t* from, int64_t lines, int64_t
   };
   for (int64_t y = 0; y < lines; ++y, from += width, plane += line) {
     for (int64_t x = 0; x + kBytes <= width; x += kBytes) move(from + x, plane + x);
-    const int64_t rest = width % kBytes, x = width - rest;
-    if (rest == 0) continue;
+    if (width % kBytes == 0) continue;
     if (width >= kBytes) {
       move(from + width - kBytes, plane + width - kBytes);  // some once more
       continue;
     }
-    alignas(32) uint8_t part[kBytes] = {};
-    std::memcpy(part, from + x, static_cast<size_t>(rest));
-    move(part, part);
-    std::memcpy(plane + x, part, static_cast<size_t>(rest));
+    // Eight bytes at a time, the last ones once more; what is stored in parts takes long to be loaded as a whole.
+    const auto move_some = [&](auto flips_of_some, int64_t first) {
+      decltype(flips_of_some) some;
+      std::memcpy(&some, from + first, sizeof(some));
+      some = static_cast<decltype(some)>(some ^ flips_of_some);
+      std::memcpy(plane + first, &some, sizeof(some));
+    };
+    constexpr int64_t kEight = 8;
+    for (int64_t i = 0; i + kEight <= width; i += kEight) move_some(flip * 0x0101010101010101u, i);
+    if (width >= kEight) {
+      move_some(flip * 0x0101010101010101u, width - kEight);
+      continue;
+    }
+    for (int64_t i = 0; i < width; ++i) move_some(flip, i);
   }
 }
 

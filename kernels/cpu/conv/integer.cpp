@@ -6,12 +6,12 @@
 
 #include "kernels/cpu/conv/byte_windows.h"
 #include "kernels/cpu/conv/copy_line.h"
-#include "kernels/cpu/conv/integer_terms.h"
 #include "kernels/cpu/conv/last.h"
 #include "kernels/cpu/convert/blocks.h"
 #include "kernels/cpu/gemm/byte_cut.h"
 #include "kernels/cpu/gemm/byte_product.h"
 #include "kernels/cpu/gemm/integer.h"
+#include "kernels/cpu/gemm/term_weights.h"
 #include "kernels/cpu/machine/packed_layout.h"
 #include "kernels/cpu/quant/requantize.h"
 #include "kernels/core/interrupt.h"
@@ -48,7 +48,7 @@ class ConvInteger final : public Kernel {
     std::vector<uint32_t> places;
     terms_ = 0;
     if (unit_ != nullptr && unit_->takes_terms && node.constant[1] != nullptr && zero_known)
-      terms_ = conv_terms().find_places(*node.constant[1], &places);
+      terms_ = conv_terms().find_places(*node.constant[1], node.pool, &places);
     // The blocks of a byte unit are mostly padding where groups have a few channels.
     const bool keeps = 4 * weights_size() <= kLeastBytes + kMostBytes * w.count();
     if (node.constant[1] != nullptr && zero_known && keeps) {
@@ -145,7 +145,7 @@ class ConvInteger final : public Kernel {
   int64_t row_size(int64_t rows) const { return unit_ == nullptr ? rows * steps() : byte_size(*unit_, rows, steps()); }
   int64_t left_size() const { return terms_ > 0 ? terms_ : group_ * row_size(outs_ / group_); }
   int64_t weights_size() const { return is_depthwise() ? outs_ * taps_ : left_size() + 2 * outs_ + row_size(1) + 1; }
-  IntegerConvTerms conv_terms() const { return {group_, outs_ / group_, channels_, taps_}; }
+  TermWeights conv_terms() const { return {group_, outs_ / group_, channels_, taps_, depth(), taps_}; }
   // Whether panels are made of the pixels where they are.
   bool in_place() const { return unit_ != nullptr && whole_ && taps_ == 1; }
   // Lines of a depthwise convolution that are computed as one: sums of as many stay in the cache.

@@ -431,8 +431,9 @@ constexpr int64_t kVnniRate = 1, kAmxRate = 16;
 constexpr ByteUnit kVnni = {"bytes",         kVnniRows,     1, kVnniVectors, kVnniRate, multiply_vnni,
                             panel_of_planes, panel_of_lanes};
 constexpr ByteUnit kAmx = {
-    "bytes_amx",    kAmxRows, kAmxRows, kAmxVectors,     kAmxRate,      multiply_amx<AmxTiles>, panel_of_planes,
-    panel_of_lanes, false,    kFewRows, AmxTiles::begin, AmxTiles::end, ByteTiles::kAmx,        multiply_byte_pixels};
+    "bytes_amx",         kAmxRows, kAmxRows, kAmxVectors, kAmxRate,        multiply_amx<AmxTiles>, panel_of_planes,
+    panel_of_lanes,      nullptr,  false,    kFewRows,    AmxTiles::begin, AmxTiles::end,          ByteTiles::kAmx,
+    multiply_byte_pixels};
 // Cold, so that it is compiled for size: tests alone run it, and a first product that is compared with it.
 [[gnu::cold]] void emulate(const ByteProduct& p) { multiply_amx<EmulatedTiles>(p); }
 
@@ -444,6 +445,7 @@ constexpr ByteUnit kEmulated = {"bytes_emulated",
                                 emulate,
                                 panel_of_planes,
                                 panel_of_lanes,
+                                nullptr,
                                 false,
                                 kFewRows,
                                 EmulatedTiles::begin,

@@ -49,7 +49,8 @@ struct ByteProduct {
   bool is_signed = false;
   int32_t zero = 0;
   uint8_t* bytes = nullptr;
-  int64_t ldc = 0;  // elements from one row of results to the next
+  int64_t ldc = 0;  // elements from one row of results to the next, or, for bytes by terms, from one column
+  bool is_transposed = false;
   // Lanes that will be read next: they are brought closer meanwhile, as far as there is time for it. May be null.
   const uint32_t* soon = nullptr;
   int64_t soon_lanes = 0;
@@ -75,6 +76,9 @@ struct ByteUnit {
   // A panel of pixels that lie in lanes: those of step s from offset[s] on.
   void (*panel_of_lanes)(const uint32_t* from, const int64_t* offset, int64_t steps, const ByteSegment* segments,
                          int count, int64_t width, uint32_t* panel);
+  // Rows of k bytes as columns of a panel: n <= width, with zeros behind each. Null where there are no terms.
+  void (*panel_of_rows)(const uint8_t* from, int64_t k, int64_t n, uint8_t flip, int64_t width,
+                        uint32_t* panel) = nullptr;
   bool takes_terms = false;  // multiplies a constant left matrix faster by terms (byte_terms.h)
   // What a thread holds while it multiplies more rows than these; may be null.
   int64_t few_rows = 0;

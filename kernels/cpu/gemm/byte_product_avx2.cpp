@@ -89,6 +89,7 @@ MINNOW_AVX2 void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, i
   const __m256i zero = _mm256_set1_epi16(static_cast<short>(p.zero));
   const __m256 high = _mm256_set1_ps(1024);  // as above
   uint8_t* to = p.bytes + row * p.ldc + column;
+  alignas(32) uint8_t block[kRows][kByteLanes];  // for columns
   const auto numbers = [&](int64_t r) __attribute__((always_inline, target("avx2"))) {
     const __m256i start = all(p.start[row + r]);
     const __m256 scale = _mm256_set1_ps(p.scale[(row + r) * step]);
@@ -105,6 +106,10 @@ MINNOW_AVX2 void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, i
     const __m256i one = numbers(r), other = both ? numbers(r + 1) : one;
     const __m256i bytes = p.is_signed ? _mm256_packs_epi16(one, other) : _mm256_packus_epi16(one, other);
     const __m256i result = _mm256_permutevar8x32_epi32(bytes, in_order);
+    if (p.is_transposed) {
+      store(block[r], result);
+      continue;
+    }
     if (n == kByteLanes) {
       _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(result));
       if (both) _mm_storeu_si128(reinterpret_cast<__m128i*>(to + p.ldc), _mm256_extracti128_si256(result, 1));
@@ -114,6 +119,22 @@ MINNOW_AVX2 void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, i
     store(part, result);
     for (int i = 0; i < (both ? 2 : 1); ++i) copy_line(part[i], static_cast<size_t>(n), to + i * p.ldc);
   }
+  if (!p.is_transposed) return;
+  to = p.bytes + row + column * p.ldc;
+  const auto line = [&](int r) __attribute__((always_inline, target("avx2"))) {
+    return _mm_load_si128(reinterpret_cast<const __m128i*>(block[r]));
+  };
+  const __m128i low[2] = {_mm_unpacklo_epi8(line(0), line(1)), _mm_unpacklo_epi8(line(2), line(3))};
+  const __m128i upper[2] = {_mm_unpackhi_epi8(line(0), line(1)), _mm_unpackhi_epi8(line(2), line(3))};
+  alignas(16) uint32_t columns[kByteLanes];
+  __m128i* four = reinterpret_cast<__m128i*>(columns);
+  _mm_store_si128(four, _mm_unpacklo_epi16(low[0], low[1]));
+  _mm_store_si128(four + 1, _mm_unpackhi_epi16(low[0], low[1]));
+  _mm_store_si128(four + 2, _mm_unpacklo_epi16(upper[0], upper[1]));
+  _mm_store_si128(four + 3, _mm_unpackhi_epi16(upper[0], upper[1]));
+  for (int64_t j = 0; j < n; ++j, to += p.ldc)
+    rows == kRows ? static_cast<void>(std::memcpy(to, columns + j, kRows))
+                  : copy_line(columns + j, static_cast<size_t>(rows), to);
 }
 
 template <int kVectors>
@@ -280,6 +301,33 @@ MINNOW_AVX2 void panel_of_planes(const uint8_t* from, int64_t plane, int64_t cha
   }
 }
 
+MINNOW_AVX2 void panel_of_rows(const uint8_t* from, int64_t k, int64_t n, uint8_t flip, int64_t width,
+                               uint32_t* panel) {
+  constexpr int64_t kSide = 4;
+  const __m128i flips = _mm_set1_epi8(static_cast<char>(flip));
+  for (int64_t j = 0; j < n; ++j) {
+    int64_t i = 0;
+    if (j % kSide == 0 && j + kSide <= n) {
+      for (; i + 4 * kSide <= k; i += 4 * kSide) {
+        __m128 x[kSide];
+        for (int64_t r = 0; r < kSide; ++r)
+          x[r] = _mm_castsi128_ps(
+              _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + (j + r) * k + i)), flips));
+        _MM_TRANSPOSE4_PS(x[0], x[1], x[2], x[3]);
+        for (int64_t s = 0; s < kSide; ++s)
+          _mm_storeu_ps(reinterpret_cast<float*>(panel + (i / 4 + s) * width + j), x[s]);
+      }
+    } else if (j / kSide * kSide + kSide <= n) {
+      i = k / (4 * kSide) * (4 * kSide);  // is there already
+    }
+    for (; i < k; i += 4) {
+      uint32_t lane = 0;
+      std::memcpy(&lane, from + j * k + i, static_cast<size_t>(std::min<int64_t>(4, k - i)));
+      panel[i / 4 * width + j] = lane ^ (flip * 0x01010101u);
+    }
+  }
+}
+
 MINNOW_AVX2 void panel_of_lanes(const uint32_t* from, const int64_t* offset, int64_t steps, const ByteSegment* segments,
                                 int count, int64_t width, uint32_t* panel) {
   for (int64_t s = 0; s < steps; ++s, panel += width) {
@@ -294,8 +342,9 @@ MINNOW_AVX2 void panel_of_lanes(const uint32_t* from, const int64_t* offset, int
   }
 }
 
-constexpr ByteUnit kAvx2 = {"bytes_avx2",   kRows,         1, kPanelVectors, 1, multiply_avx2, panel_of_planes,
-                            panel_of_lanes, /*terms=*/true};
+constexpr ByteUnit kAvx2 = {
+    "bytes_avx2",        kRows, 1, kPanelVectors, 1, multiply_avx2, panel_of_planes, panel_of_lanes, panel_of_rows,
+    /*takes_terms=*/true};
 constexpr ByteUnit kAvxVnni = {"bytes_avx_vnni",
                                kRows,
                                1,

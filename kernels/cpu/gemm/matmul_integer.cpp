@@ -8,6 +8,7 @@
 #include "kernels/core/interrupt.h"
 #include "kernels/core/packed.h"
 #include "kernels/cpu/convert/blocks.h"
+#include "kernels/cpu/gemm/byte_linear.h"
 #include "kernels/cpu/gemm/byte_product.h"
 #include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/gemm/matmul.h"
@@ -374,7 +375,10 @@ class MatMulInteger final : public Kernel {
   Packed packed_;
 };
 
-std::unique_ptr<Kernel> create_matmul_integer(const NodeContext&) { return std::make_unique<MatMulInteger>(); }
+std::unique_ptr<Kernel> create_matmul_integer(const NodeContext& node) {
+  std::unique_ptr<Kernel> linear = create_byte_linear(node);
+  return linear != nullptr ? std::move(linear) : std::make_unique<MatMulInteger>();
+}
 
 MINNOW_OP("MatMulInteger", infer_matmul_integer);
 MINNOW_KERNEL("MatMulInteger", create_matmul_integer);
