@@ -84,7 +84,9 @@ int64_t repeat_index(int64_t i, int64_t n, PadMode mode) {
 }
 
 void fill_elements(char* dst, const char* value, int64_t count, size_t size) {
-  if (size == 4) {  // by far the most frequent
+  if (size == 1) {
+    std::memset(dst, *value, static_cast<size_t>(count));
+  } else if (size == 4) {  // by far the most frequent
     for (int64_t i = 0; i < count; ++i) std::memcpy(dst + 4 * i, value, 4);
   } else {
     for (int64_t i = 0; i < count; ++i, dst += size) std::memcpy(dst, value, size);
