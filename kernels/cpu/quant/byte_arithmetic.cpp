@@ -231,21 +231,30 @@ class ByteArithmetic final : public Kernel {
     }
     row_.native = row_.takes_single = true;
     tile_ = 0;
-    if (y.layout != Layout::kLast) {
+    const bool is_row =
+        a.shape == y.shape && b.count() > 1 && b.count() == y.shape.at(-1) && b.shape.at(-1) == b.count();
+    if (y.layout != Layout::kLast && is_row) {
+      image_ = total_ = y.count();
+      full_ = false;
+      shared_ = true;
+      channels_ = b.count();
+    } else if (y.layout != Layout::kLast) {
       total_ = y.count();
       const TensorType one{DType::kF32, Layout::kPlain, Shape()};
       return broadcast_.make({&a, &b, &one}, y, false);
+    } else {
+      image_ = total_ = last_count(y.shape);
+      tile_ = kGrain;
+      full_ = b.shape == y.shape;
+      if (full_) return ok();
+      // Rows of all channels of a pixel.
+      image_ /= std::max<int64_t>(1, y.shape[0]);
+      channels_ = last_channels(y.shape[1]);
+      shared_ = b.shape[0] == 1;
     }
-    image_ = total_ = last_count(y.shape);
-    tile_ = kGrain;
-    full_ = b.shape == y.shape;
-    if (full_) return ok();
-    // Rows of all channels of a pixel, and so many of them that the other operand's row is repeated.
-    image_ /= std::max<int64_t>(1, y.shape[0]);
-    channels_ = last_channels(y.shape[1]);
-    shared_ = b.shape[0] == 1;
+    // So many rows that the other operand's row is repeated.
     tile_ = channels_ * std::max<int64_t>(1, kTile / channels_);
-    *workspace = tile_ * y.shape[0];
+    *workspace = tile_ * (total_ / std::max<int64_t>(1, image_));
     return ok();
   }
 
