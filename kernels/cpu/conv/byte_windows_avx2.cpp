@@ -19,16 +19,15 @@ namespace {
 
 constexpr int64_t kWindows = 8, kQuarter = 4;  // of a vector; of half of it
 
-// kLines: of the kernel, 0: any number. kSplit: the products of pairs of weights go beyond 16 bits, but not those of
-// what they are split into. kVectors of neighbors.
-template <int kLines, int kLanes, bool kSplit, int kVectors>
+// kSplit: the products of pairs of weights go beyond 16 bits, but not those of what they are split into. kVectors of
+// neighbors.
+template <int kLanes, bool kSplit, int kVectors>
 MINNOW_WINDOWS_INLINE void add_windows(const ByteWindows& w, const uint8_t* line, const __m256i (&from)[kLanes],
                                        __m256i (&sum)[kVectors]) {
   const __m256i ones = _mm256_set1_epi16(1);
-  const int64_t lines = kLines > 0 ? kLines : w.kernel[0], next = w.dilation[0] * w.line, stride = w.stride[1];
+  const int64_t lines = w.kernel[0], next = w.dilation[0] * w.line, stride = w.stride[1];
   const uint32_t* weights = w.weights;
   const uint32_t* rest = w.rest;
-#pragma GCC unroll 5
   for (int64_t k = 0; k < lines; ++k, line += next, weights += kLanes, rest += kSplit ? kLanes : 0) {
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
@@ -51,7 +50,7 @@ MINNOW_WINDOWS_INLINE void add_windows(const ByteWindows& w, const uint8_t* line
   }
 }
 
-template <int kLines, int kLanes, bool kSplit>
+template <int kLanes, bool kSplit>
 MINNOW_WINDOWS void convolve(const ByteWindows& w) {
   constexpr int kVectors = 2;
   const int64_t columns = w.out[1], all = w.out[0] * columns;
@@ -68,10 +67,10 @@ MINNOW_WINDOWS void convolve(const ByteWindows& w) {
       __m256i sum[kVectors] = {start, start};
       const uint8_t* at = line + x * w.stride[1];
       if (columns - x > kWindows) {
-        add_windows<kLines, kLanes, kSplit>(w, at, from, sum);
+        add_windows<kLanes, kSplit>(w, at, from, sum);
       } else {
         __m256i one[1] = {start};
-        add_windows<kLines, kLanes, kSplit>(w, at, from, one);
+        add_windows<kLanes, kSplit>(w, at, from, one);
         sum[0] = one[0];
       }
       const int64_t n = std::min<int64_t>(kVectors * kWindows, columns - x);
@@ -97,8 +96,8 @@ MINNOW_WINDOWS void convolve(const ByteWindows& w) {
 
 template <bool kSplit>
 void convolve(const ByteWindows& w) {
-  if (w.lanes_of_line() > 1) return convolve<0, 2, kSplit>(w);
-  w.kernel[0] == 3 ? convolve<3, 1, kSplit>(w) : convolve<0, 1, kSplit>(w);
+  if (w.lanes_of_line() > 1) return convolve<2, kSplit>(w);
+  convolve<1, kSplit>(w);
 }
 
 }  // namespace

@@ -82,6 +82,11 @@ MINNOW_AVX2 void finish(const ByteProduct& p, int64_t row, int64_t rows, int64_t
   }
 }
 
+// Not inlined, where results end within a vector.
+[[gnu::noinline]] void put_some(const void* from, int64_t n, uint8_t* to) {
+  copy_line(from, static_cast<size_t>(n), to);
+}
+
 // The usual case: bytes, by a scale of each row or one for all. Two rows at a time.
 MINNOW_AVX2 void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, int64_t column, const uint32_t* sums) {
   const int64_t n = std::min<int64_t>(kByteLanes, p.columns - column), step = p.scale_of_row ? 1 : 0;
@@ -117,7 +122,7 @@ MINNOW_AVX2 void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, i
     }
     alignas(32) uint8_t part[2][kByteLanes];
     store(part, result);
-    for (int i = 0; i < (both ? 2 : 1); ++i) copy_line(part[i], static_cast<size_t>(n), to + i * p.ldc);
+    for (int i = 0; i < (both ? 2 : 1); ++i) put_some(part[i], n, to + i * p.ldc);
   }
   if (!p.is_transposed) return;
   to = p.bytes + row + column * p.ldc;
@@ -133,8 +138,7 @@ MINNOW_AVX2 void finish_bytes(const ByteProduct& p, int64_t row, int64_t rows, i
   _mm_store_si128(four + 2, _mm_unpacklo_epi16(upper[0], upper[1]));
   _mm_store_si128(four + 3, _mm_unpackhi_epi16(upper[0], upper[1]));
   for (int64_t j = 0; j < n; ++j, to += p.ldc)
-    rows == kRows ? static_cast<void>(std::memcpy(to, columns + j, kRows))
-                  : copy_line(columns + j, static_cast<size_t>(rows), to);
+    rows == kRows ? static_cast<void>(std::memcpy(to, columns + j, kRows)) : put_some(columns + j, rows, to);
 }
 
 template <int kVectors>
@@ -342,9 +346,9 @@ MINNOW_AVX2 void panel_of_lanes(const uint32_t* from, const int64_t* offset, int
   }
 }
 
-constexpr ByteUnit kAvx2 = {
-    "bytes_avx2",        kRows, 1, kPanelVectors, 1, multiply_avx2, panel_of_planes, panel_of_lanes, panel_of_rows,
-    /*takes_terms=*/true};
+constexpr ByteUnit kAvx2 = {"bytes_avx2",        kRows,         1, kPanelVectors, 1, multiply_avx2, panel_of_planes,
+                            panel_of_lanes,      panel_of_rows,
+                            /*takes_terms=*/true};
 constexpr ByteUnit kAvxVnni = {"bytes_avx_vnni",
                                kRows,
                                1,
