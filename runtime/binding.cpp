@@ -185,6 +185,7 @@ nb::list run_op(const std::string& name, const nb::dict& attrs, const nb::list& 
     how.guarded = true;
     Backend* backend = nullptr;
     status = find_backend(device, &backend);
+    if (status.ok() && backend == &Cpu::instance()) status = Cpu::can_run(static_cast<Precision>(precision));
     if (status.ok()) {
       const auto with = backend == &Cpu::instance() ? &evaluate : &evaluate_on;
       status = with(*backend, *call->op, call->attrs, call->inputs, call->types, &pool,
