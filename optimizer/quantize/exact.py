@@ -90,6 +90,8 @@ def exact_sums(graph: Graph, plan: Plan, steps: Mapping[Value, Step]) -> dict[Va
                 continue
             settled.add(owner)
             old, ratio = made[value], float(made[value].scale) / float(made[end].scale)
+            if ratio * _OF_SUMS < _LEAST:
+                continue
             new = Step(np.float32(np.ceil(ratio * _OF_SUMS) / _OF_SUMS * float(made[end].scale)), old.zero)
             made |= {v: new for v, of in plan.points.items() if of is owner and made[v] == old}
     return made
