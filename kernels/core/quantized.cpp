@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/core/interrupt.h"
+#include "kernels/core/status_guard.h"
 
 namespace minnow {
 
@@ -25,6 +26,14 @@ void QuantizedMatrix::floats(int64_t first, int64_t count, float* to) const {
     first += n;
     to += n;
   }
+}
+
+FloatBuffer QuantizedMatrix::floats() const {
+  FloatBuffer all;
+  throw_unless(room_for(4 * rows * columns));
+  all.allocate(rows * columns);
+  floats(0, rows * columns, all.data());
+  return all;
 }
 
 }  // namespace minnow

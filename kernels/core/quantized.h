@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/core/float_buffer.h"
+
 namespace minnow {
 
 // A matrix in row-major order, w = code * scale + offset, with one scale and one offset for each block of `block`
@@ -27,8 +29,39 @@ class QuantizedMatrix {
   void scales(int64_t first, int64_t count, float* scale, float* offset) const;
   // As they are stored.
   virtual void stored_scales(int64_t first, int64_t count, float* scale, float* offset) const = 0;
+  // A hint that the codes of these numbers will not be read soon.
+  virtual void release(int64_t first, int64_t count) const {
+    (void)first;
+    (void)count;
+  }
   // The numbers themselves.
   void floats(int64_t first, int64_t count, float* to) const;
+  // All of them. Throws where there is no room.
+  FloatBuffer floats() const;
+};
+
+// Some of another matrix, from the number on with which its row `row` of so many columns begins.
+class QuantizedRows final : public QuantizedMatrix {
+ public:
+  QuantizedRows(const QuantizedMatrix& whole, int64_t row, int64_t rows_here, int64_t columns_here)
+      : whole_(whole), first_(row * columns_here) {
+    rows = rows_here;
+    columns = columns_here;
+    block = whole.block;
+    bits = whole.bits;
+    has_offset = whole.has_offset;
+    half_scales = whole.half_scales;
+    offset_of_least = whole.offset_of_least;
+  }
+  void codes(int64_t first, int64_t count, int8_t* to) const override { whole_.codes(first_ + first, count, to); }
+  void stored_scales(int64_t first, int64_t count, float* scale, float* offset) const override {
+    whole_.stored_scales(first_ / block + first, count, scale, offset);
+  }
+  void release(int64_t first, int64_t count) const override { whole_.release(first_ + first, count); }
+
+ private:
+  const QuantizedMatrix& whole_;
+  int64_t first_;
 };
 
 // Fewer weights than these are floats at once.

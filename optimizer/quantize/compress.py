@@ -178,7 +178,7 @@ class Compressor:
             return "the format compresses the weights of convolutions only"
         if recipe.of(layer.name).width == PRUNED and not can_prune(layer):
             return "only convolutions of more than 4 input channels and products with a constant are pruned"
-        if layer.form == "expanded" and not is_operand(layer):
+        if layer.form == "expanded" and recipe.for_mnn and not is_operand(layer):
             return "the format has its weights in another order, as float constants"
         if not np.isfinite(layer.numbers()).all():
             return "its weights have NaN or infinity"

@@ -1,6 +1,7 @@
 """Quantized weights that have no form of the format's own: packed bytes, and the nodes that make numbers of them.
 
-Every runtime has these nodes. A constant is expanded when the model is loaded; of a table, only the rows of a run are.
+Every runtime has these nodes. Where they expand a constant, Minnow's engine takes the bytes as weights that are packed
+(`runtime/src/decode/expanded_weights.cpp` knows these nodes); of a table, only the rows of a run are expanded.
 """
 
 from __future__ import annotations

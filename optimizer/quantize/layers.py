@@ -23,7 +23,7 @@ FORMS: dict[Form, str] = {
     "stream": "the format's own compressed weights",
     "product": "the format's own compressed weights, of a convolution of one element",
     "table": "packed rows, of which those that are looked up are expanded",
-    "expanded": "packed bytes, which are expanded when the model is loaded",
+    "expanded": "packed bytes, and nodes that make floats of them",
 }
 """How a file has quantized weights."""
 

@@ -9,6 +9,7 @@
 #include "kernels/cpu/elementwise/math-inl.h"
 #include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/recurrent/byte_gates.h"
+#include "kernels/cpu/recurrent/operands.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace minnow::HWY_NAMESPACE {
@@ -185,6 +186,29 @@ void ByteGates::multiply_panel(const Call& call, int64_t gate, int64_t panel) co
       g.out = call.out + (first + r) * call.row_step + gate * call.gate_step + unit;
       g.n = columns;
       HWY_DYNAMIC_DISPATCH(finish_gate)(g);
+    }
+  }
+}
+
+void pack_gates(const ByteGates& input, const ByteGates& recurrent, FunctionRef<const Tensor*(int)> tensor_of,
+                uint32_t* to, ThreadPool* pool) {
+  for (int64_t d = 0; d < tensor_of(kW)->type.shape[0]; ++d) {
+    for (int i = 0; i < 2; ++i) {
+      const ByteGates& gates = i == 0 ? input : recurrent;
+      const Tensor &w = *tensor_of(kW + i), &scale = *tensor_of(kScales + i);
+      const Tensor* zero = tensor_of(kZeros + i);
+      const int64_t n = w.type.shape[2];
+      GateWeights weights;
+      weights.bytes = w.as<uint8_t>() + d * w.type.shape[1] * n;
+      weights.type = w.type.dtype;
+      weights.scale_of_column = scale.type.shape.rank() == 2;
+      weights.scale = scale.as<float>() + d * (weights.scale_of_column ? n : 1);
+      if (zero != nullptr) {
+        weights.zero_of_column = zero->type.shape.rank() == 2;
+        weights.zero = zero->as<uint8_t>() + d * (weights.zero_of_column ? n : 1);
+      }
+      gates.pack(weights, to, pool);
+      to += gates.packed_words();
     }
   }
 }

@@ -64,6 +64,11 @@ class ByteGates {
   std::vector<int64_t> offset_;  // of steps, where no unit is
 };
 
+// Packs the weights of all directions of DynamicLSTM: for each those of the input, then the recurrent ones.
+// `tensor_of` gives its operands.
+void pack_gates(const ByteGates& input, const ByteGates& recurrent, FunctionRef<const Tensor*(int)> tensor_of,
+                uint32_t* to, ThreadPool* pool);
+
 // The sums of a row for some columns, and what they become.
 struct GateSums {
   const uint32_t* sums;    // of products of the bytes, as they lie

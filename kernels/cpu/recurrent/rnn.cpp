@@ -11,6 +11,8 @@
 #include "kernels/cpu/recurrent/byte_gates.h"
 #include "kernels/cpu/recurrent/cell.h"
 #include "kernels/cpu/recurrent/operands.h"
+#include "kernels/cpu/recurrent/gate_stream.h"
+#include "kernels/cpu/recurrent/quantized_gates.h"
 #include "kernels/core/rounding.h"
 #include "kernels/core/interrupt.h"
 #include "kernels/core/lockstep.h"
@@ -106,16 +108,36 @@ class Recurrent final : public Kernel {
     input_low_ = constant && !dynamic_ && Bf16Gemm::takes(steps_ * batch_, input_.n, input_.k, node.precision);
     if (input_low_)
       input_low_gemm_ = Bf16Gemm(steps_ * batch_, input_.n, input_.k, Activation(), threads, node.precision);
-    streams_ = low_ || dynamic_ || (!is_double_ && part_rows_ <= tile_pixels(kGroup));
+    streams_ = low_ || dynamic_ || (!is_double_ && part_rows_ <= tile_pixels(kStreamBlocks));
+    const QuantizedMatrix* quantized[] = {constant ? node.quantized_input(kW) : nullptr,
+                                          constant ? node.quantized_input(kR) : nullptr};
+    const auto keeps = [&](int i) {
+      return quantized[i] != nullptr && (i == 0 ? features_ : hidden_) % quantized[i]->block == 0;
+    };
+    if (keeps(0)) input_low_ = false;
+    // Few weights stay in the second-level cache as floats, once a run has made them.
+    unpacked_ = keeps(1) && steps_ > 1 && 4 * input_.n * hidden_ <= kUnpackedBytes;
+    if (keeps(1)) low_ = false, streams_ = streams_ || !unpacked_;
     const bool pooled = alone && part_rows_ * recurrent_[0].n * hidden_ >= kPooledMacs;
     pooled_ = pooled && !streams_;
     const int64_t units = ceil_div(hidden_, unit_);
     lockstep_.reshape(pooled && streams_ ? static_cast<int>(std::min<int64_t>(threads, units)) : 1);
+    // A state is computed from the one before: errors of rows of 8 bits would add up.
+    const Precision precision = std::min(node.precision, Precision::kNormal);
+    input_gates_ = !keeps(0) ? QuantizedGates()
+                             : QuantizedGates(*quantized[0], steps_ * batch_, 1, input_.n, input_.n, features_, threads,
+                                              precision);
+    for (int i = 0; i < 2; ++i)
+      recurrent_gates_[i] = !keeps(1) || recurrent_[i].n == 0
+                                ? QuantizedGates()
+                                : QuantizedGates(*quantized[1], part_rows_, recurrent_[i].n / stride_, hidden_, stride_,
+                                                 hidden_, 1, precision);
 
     // Constant weights are packed once for each form.
     if (constant && dynamic_) {
       const auto fill = [&](void* to) {
-        pack_bytes(
+        pack_gates(
+            input_bytes_, recurrent_bytes_,
             [&](int i) {
               return i < static_cast<int>(node.in.size()) ? node.constant[static_cast<size_t>(i)] : nullptr;
             },
@@ -135,9 +157,18 @@ class Recurrent final : public Kernel {
       }
     } else if (constant) {
       const std::string form = std::string("recurrent") + (split ? ",split" : "") + (low_ ? ",bf16" : "") +
-                               (input_low_ ? "," + input_low_gemm_.packing(true) : "");
+                               (input_low_ ? "," + input_low_gemm_.packing(true) : "") +
+                               (keeps(0) ? ",w" + input_gates_.packing() : "") +
+                               (keeps(1) ? ",r" + recurrent_gates_[0].packing() : "");
       packed_.make(node, {kW, kR}, form, 4 * directions_ * direction_floats(), [&](void* to) {
-        pack(node.constant[kW]->as<float>(), node.constant[kR]->as<float>(), static_cast<float*>(to), node.pool);
+        FloatBuffer floats[2];
+        const float* weights[] = {node.constant[kW]->as<float>(), node.constant[kR]->as<float>()};
+        for (int i = 0; i < 2; ++i) {
+          if (quantized[i] == nullptr || keeps(i)) continue;
+          floats[i] = quantized[i]->floats();
+          weights[i] = floats[i].data();
+        }
+        pack(weights[0], weights[1], static_cast<float*>(to), node.pool, quantized);
       });
     } else {
       packed_.clear();
@@ -153,15 +184,22 @@ class Recurrent final : public Kernel {
     }
     packed_at_ = !is_double_ && packed_.empty() ? take(directions_ * direction_floats() * size) : -1;
     bias_at_ = take(directions_ * bias_stride() * size);
+    unpacked_at_ = take(unpacked_ ? directions_ * float_bytes() : 0);
     gates_at_ = take(directions_ * steps_ * batch_ * input_.n * size);
-    gemm_at_ = take(dynamic_     ? 4 * input_bytes_.row_words(steps_ * batch_)
-                    : input_low_ ? input_low_gemm_.workspace_bytes()
-                                 : input_gemm_.workspace_bytes());
+    gemm_at_ = take(dynamic_                ? 4 * input_bytes_.row_words(steps_ * batch_)
+                    : !input_gates_.empty() ? input_gates_.workspace_bytes()
+                    : input_low_            ? input_low_gemm_.workspace_bytes()
+                                            : input_gemm_.workspace_bytes());
     const int64_t before = bytes_;
     state_at_ = take(2 * part_rows_ * hidden_ * size) - before;
     cell_at_ = take(part_rows_ * hidden_ * size) - before;
     recurrent_at_ = take(part_rows_ * gates_of(layer_) * stride_ * size) - before;
     if (dynamic_) gemm_bytes = lockstep_.parts() * 4 * recurrent_bytes_.row_words(part_rows_);
+    if (keeps(1) && !unpacked_) {
+      gates_bytes_ =
+          round_up(std::max(recurrent_gates_[0].workspace_bytes(), recurrent_gates_[1].workspace_bytes()), 64);
+      gemm_bytes = lockstep_.parts() * gates_bytes_;
+    }
     unit_gemm_at_ = take(gemm_bytes) - before;
     units_at_ = before;
     unit_bytes_ = bytes_ - before;
@@ -170,18 +208,20 @@ class Recurrent final : public Kernel {
   }
 
   void run(const RunContext& context) override { is_double_ ? run_as<double>(context) : run_as<float>(context); }
+  bool unpacks(int i) const override { return is_weight(i); }
   bool reads(int i) const override { return packed_.empty() || (!is_weight(i) && i < kScales); }
   [[gnu::cold]] Profile profile() const override {
-    return {dynamic_   ? bytes_scheme()
-            : low_     ? "gemv_bf16"
-            : streams_ ? "stream"
-                       : "",
+    return {dynamic_                       ? bytes_scheme()
+            : unpacked_                    ? "quantized_unpacked"
+            : !recurrent_gates_[0].empty() ? recurrent_gates_[0].scheme()
+            : low_                         ? "gemv_bf16"
+            : streams_                     ? "stream"
+                                           : "",
             steps_ * batch_ * directions_ * input_.n * (features_ + hidden_)};
   }
 
  private:
-  static constexpr int64_t kPooledMacs = 1 << 18;
-  static constexpr int kGroup = 4;        // blocks of recurrent weights that are read at once
+  static constexpr int64_t kPooledMacs = 1 << 18, kUnpackedBytes = 1 << 20;
   static constexpr int64_t kLowRows = 8;  // up to which reading the recurrent weights takes the time of a step
 
   int64_t take(int64_t bytes) {
@@ -195,28 +235,44 @@ class Recurrent final : public Kernel {
   }
   int64_t direction_floats() const {
     if (dynamic_) return input_bytes_.packed_words() + recurrent_bytes_.packed_words();
-    return input_floats() + recurrent_[0].packed_floats(low_) +
-           (recurrent_[1].n > 0 ? recurrent_[1].packed_floats(low_) : 0);
+    return input_floats() + recurrent_floats(0) + (recurrent_[1].n > 0 ? recurrent_floats(1) : 0);
   }
+  int64_t recurrent_floats(int phase) const {
+    const QuantizedGates& gates = recurrent_gates_[phase];
+    return gates.empty() ? recurrent_[phase].packed_floats(low_) : gates.packed_floats();
+  }
+  // Of the recurrent weights of a direction as floats.
+  int64_t float_bytes() const { return 4 * (recurrent_[0].packed_floats(false) + recurrent_[1].packed_floats(false)); }
   int64_t input_floats() const {
+    if (!input_gates_.empty()) return input_gates_.packed_floats();
     return input_low_ ? round_up(input_low_gemm_.packed_floats(), 16) : input_.packed_floats(false);
   }
   // What a column of packed recurrent weights takes.
   int64_t row_floats() const { return low_ ? bf16_pairs(hidden_) : hidden_; }
   int64_t bias_stride() const { return (input_.n + 15) / 16 * 16; }
 
-  void pack(const float* w, const float* r, float* to, ThreadPool* pool) const {
+  // `quantized`: what the weights are that stay so.
+  void pack(const float* w, const float* r, float* to, ThreadPool* pool,
+            const QuantizedMatrix* const* quantized = nullptr) const {
     for (int d = 0; d < directions_; ++d) {
       const float* rows_of_input = w + d * input_.n * features_;
-      if (input_low_) {
+      if (!input_gates_.empty()) {
+        input_gates_.pack(*quantized[0], d * input_.n, to, pool);
+      } else if (input_low_) {
         input_low_gemm_.pack_b(rows_of_input, features_, true, to, pool);
       } else {
         gemm_pack_b(rows_of_input, features_, true, features_, input_.n, to, pool);
       }
       to += input_floats();
       const float* rows = r + d * input_.n * hidden_;
-      for (const Weights& part : recurrent_) {
+      for (int phase = 0; phase < 2; ++phase) {
+        const Weights& part = recurrent_[phase];
         if (part.n == 0) continue;
+        if (!recurrent_gates_[0].empty()) {
+          recurrent_gates_[phase].pack(*quantized[1], d * input_.n + (phase == 0 ? 0 : 2 * hidden_), to, pool);
+          to += recurrent_floats(phase);
+          continue;
+        }
         for (int64_t gate = 0; gate < part.n / stride_; ++gate) {
           float* gate_at = to + gate * stride_ * row_floats();
           if (low_) {
@@ -226,29 +282,7 @@ class Recurrent final : public Kernel {
           }
           rows += hidden_ * hidden_;
         }
-        to += part.packed_floats(low_);
-      }
-    }
-  }
-
-  // Of DynamicLSTM; tensor_of(input) gives its operands.
-  void pack_bytes(FunctionRef<const Tensor*(int)> tensor_of, uint32_t* to, ThreadPool* pool) const {
-    for (int d = 0; d < directions_; ++d) {
-      for (int i = 0; i < 2; ++i) {
-        const ByteGates& gates = i == 0 ? input_bytes_ : recurrent_bytes_;
-        const Tensor &w = *tensor_of(kW + i), &scale = *tensor_of(kScales + i);
-        const Tensor* zero = tensor_of(kZeros + i);
-        GateWeights weights;
-        weights.bytes = w.as<uint8_t>() + d * (i == 0 ? features_ : hidden_) * input_.n;
-        weights.type = w.type.dtype;
-        weights.scale_of_column = scale.type.shape.rank() == 2;
-        weights.scale = scale.as<float>() + d * (weights.scale_of_column ? input_.n : 1);
-        if (zero != nullptr) {
-          weights.zero_of_column = zero->type.shape.rank() == 2;
-          weights.zero = zero->as<uint8_t>() + d * (weights.zero_of_column ? input_.n : 1);
-        }
-        gates.pack(weights, to, pool);
-        to += gates.packed_words();
+        to += recurrent_floats(phase);
       }
     }
   }
@@ -304,7 +338,7 @@ class Recurrent final : public Kernel {
           const auto tensor_of = [&](int i) {
             return i < static_cast<int>(context.in.size()) ? context.in[static_cast<size_t>(i)] : nullptr;
           };
-          pack_bytes(tensor_of, reinterpret_cast<uint32_t*>(to), context.pool);
+          pack_gates(input_bytes_, recurrent_bytes_, tensor_of, reinterpret_cast<uint32_t*>(to), context.pool);
         } else {
           pack(w, r, to, context.pool);
         }
@@ -318,7 +352,14 @@ class Recurrent final : public Kernel {
       if constexpr (std::is_same_v<T, float>) {
         o.weights = packed + d * direction_floats();
         o.recurrent[0] = o.weights + (dynamic_ ? input_bytes_.packed_words() : input_floats());
-        o.recurrent[1] = o.recurrent[0] + recurrent_[0].packed_floats(low_);
+        o.recurrent[1] = o.recurrent[0] + recurrent_floats(0);
+        float* unpacked = reinterpret_cast<float*>(space + unpacked_at_ + d * float_bytes());
+        for (int phase = 0; unpacked_ && phase < 2; ++phase) {
+          if (recurrent_[phase].n == 0) continue;
+          recurrent_gates_[phase].unpack(o.recurrent[phase], unpacked, context.pool);
+          o.recurrent[phase] = unpacked;
+          unpacked += recurrent_[phase].packed_floats(false);
+        }
       } else {
         o.weights = w + d * n * features_;
         o.recurrent[0] = r + d * n * h;
@@ -344,8 +385,9 @@ class Recurrent final : public Kernel {
                          context.pool);
           continue;
         }
-        if (input_low_) {
-          input_low_gemm_.run({x, input_.k, false, o.weights, o.bias, to, input_.n, space + gemm_at_, context.pool});
+        const GemmCall call = {x, input_.k, false, o.weights, o.bias, to, input_.n, space + gemm_at_, context.pool};
+        if (!input_gates_.empty() || input_low_) {
+          input_low_ ? input_low_gemm_.run(call) : input_gates_.multiply(call, steps_ * batch_, 0, input_.n);
           continue;
         }
       }
@@ -435,7 +477,7 @@ class Recurrent final : public Kernel {
     T* state = s.states + (i + 1) % 2 * s.rows * h;
     const Weights& weights = recurrent_[phase];
     dynamic_ ? byte_product(s, previous, i % 2 != 0, part, begin, end)
-             : product(s, phase, phase == 0 ? previous : s.cell, i % 2 != 0, begin, end);
+             : product(s, phase, phase == 0 ? previous : s.cell, i % 2 != 0, part, begin, end);
     for (int64_t r = 0; r < s.rows; ++r) {
       const CellRow<T> row = {gates_now + r * input_.n,
                               s.recurrent + r * weights.n,
@@ -462,44 +504,23 @@ class Recurrent final : public Kernel {
   }
 
   // The products of rows with the recurrent weights of some units, for all gates.
-  void product(const Scan<double>& s, int phase, const double* from, bool, int64_t, int64_t) const {
+  void product(const Scan<double>& s, int phase, const double* from, bool, int, int64_t, int64_t) const {
     multiply(s.gemm[phase], from, recurrent_[phase], s.operands.recurrent[phase], static_cast<const double*>(nullptr),
              s.recurrent, s.rows, s.workspace, s.pool);
   }
-  void product(const Scan<float>& s, int phase, const float* from, bool odd, int64_t begin, int64_t end) const {
+  void product(const Scan<float>& s, int phase, const float* from, bool odd, int part, int64_t begin,
+               int64_t end) const {
     const Weights& weights = recurrent_[phase];
     const float* packed = s.operands.recurrent[phase];
+    if (!recurrent_gates_[0].empty() && !unpacked_)
+      return recurrent_gates_[phase].multiply({from, hidden_, false, packed, nullptr, s.recurrent, weights.n,
+                                               static_cast<char*>(s.workspace) + part * gates_bytes_, nullptr},
+                                              s.rows, begin, end);
     if (!streams_)
       return multiply(s.gemm[phase], from, weights, packed, static_cast<const float*>(nullptr), s.recurrent, s.rows,
                       s.workspace, s.pool);
-    if (low_) return low_product(s, phase, from, odd, begin, end);
-    Tile tile;
-    tile.in = from;
-    tile.in_pixel = tile.steps[0].length = hidden_;
-    tile.steps[1].outer = 0;
-    const int64_t pack = pack_width();
-    tile.w_block = hidden_ * pack;
-    tile.out_pixel = weights.n;
-    tile.out_block = pack;
-    tile.lanes = static_cast<int>(pack);
-    tile.low = -std::numeric_limits<float>::infinity();
-    tile.high = std::numeric_limits<float>::infinity();
-    const int64_t blocks = ceil_div(end - begin, pack), groups = ceil_div(blocks, kGroup);
-    const int64_t all = weights.n / stride_ * groups;
-    // Every other step reads the weights from the end: what the last step has read last is still in the cache then.
-    // From one end only, a matrix that is a little larger than the cache would come from memory as a whole each time.
-    for (int64_t i = 0; i < all; ++i) {
-      const int64_t item = odd ? all - 1 - i : i;
-      const int64_t column = item / groups * stride_ + begin + item % groups * kGroup * pack;
-      const int64_t left = std::min<int64_t>(kGroup, blocks - item % groups * kGroup);
-      for (int64_t done = 0, count = kGroup; done < left; count /= 2) {
-        if (left - done < count) continue;
-        tile.w = packed + (column + done * pack) * hidden_;
-        tile.out = s.recurrent + column + done * pack;
-        tile_function(static_cast<int>(count), static_cast<int>(s.rows))(tile);
-        done += count;
-      }
-    }
+    const GateStream stream = {from, s.rows, hidden_, packed, s.recurrent, weights.n, stride_, odd, begin, end};
+    low_ ? stream_gates_bf16(stream) : stream_gates(stream);
   }
 
   // The same with weights of bytes. Each part of the units quantizes the rows for itself, which is soon done.
@@ -512,30 +533,6 @@ class Recurrent final : public Kernel {
     const int64_t n = recurrent_[0].n;
     recurrent_bytes_.multiply({rows, s.rows, packed, nullptr, s.recurrent, n, stride_, odd}, begin / unit_,
                               ceil_div(end, unit_));
-  }
-
-  // The same with weights of bf16, a whole gate at a time.
-  void low_product(const Scan<float>& s, int phase, const float* from, bool odd, int64_t begin, int64_t end) const {
-    const int64_t n = recurrent_[phase].n, pack = pack_width(), gates = n / stride_;
-    constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    for (int64_t i = 0; i < gates; ++i) {
-      const int64_t gate = odd ? gates - 1 - i : i;
-      for (int64_t r = 0; r < s.rows; r += kBf16Rows) {
-        const Bf16RowsCall call = {from + r * hidden_,
-                                   hidden_,
-                                   s.operands.recurrent[phase] + gate * stride_ * row_floats(),
-                                   nullptr,
-                                   nullptr,
-                                   s.recurrent + r * n + gate * stride_,
-                                   n,
-                                   stride_,
-                                   hidden_,
-                                   -kInfinity,
-                                   kInfinity};
-        const int rows = static_cast<int>(std::min<int64_t>(kBf16Rows, s.rows - r));
-        bf16_rows(call, rows, begin / pack, ceil_div(end, pack));
-      }
-    }
   }
 
   // The units [begin, end) of rows of an output that the node may not have; zeros where `from` is null.
@@ -570,6 +567,9 @@ class Recurrent final : public Kernel {
   Bf16Gemm input_low_gemm_;
   bool low_ = false, input_low_ = false;  // the weights are bf16
   ByteGates input_bytes_, recurrent_bytes_;
+  QuantizedGates input_gates_, recurrent_gates_[2];  // empty unless the weights stay quantized
+  int64_t gates_bytes_ = 0;                          // of the workspace of a part of the units
+  bool unpacked_ = false;                            // the recurrent weights become floats in each run
   KeptMemory tables_;
   int64_t unit_ = 1;      // columns of a block of recurrent weights
   int64_t stride_ = 0;    // of the gates in products with the recurrent weights
@@ -581,7 +581,7 @@ class Recurrent final : public Kernel {
   // Places in the workspace, in bytes; -1: none. The last ones are within the space of a direction and part.
   int64_t bytes_ = 0;
   int64_t converted_[kInputs] = {};
-  int64_t packed_at_ = -1, bias_at_ = 0, gates_at_ = 0, gemm_at_ = 0, units_at_ = 0, unit_bytes_ = 0;
+  int64_t packed_at_ = -1, bias_at_ = 0, unpacked_at_ = 0, gates_at_ = 0, gemm_at_ = 0, units_at_ = 0, unit_bytes_ = 0;
   int64_t state_at_ = 0, cell_at_ = 0, recurrent_at_ = 0, unit_gemm_at_ = 0;
 };
 

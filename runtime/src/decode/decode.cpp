@@ -344,7 +344,9 @@ std::shared_ptr<Constant> constant_of_bytes(const TensorType& type, FileBytes by
   if (reinterpret_cast<uintptr_t>(bytes.data) % dtype_size(type.dtype) == 0)
     return Constant::view(type, bytes.data, std::move(bytes.file));
   const auto copy = [bytes](void* to) { std::memcpy(to, bytes.data, static_cast<size_t>(bytes.size)); };
-  return Constant::decoded(type, copy, bytes);
+  auto constant = Constant::decoded(type, copy, bytes);
+  constant->set_stored(type.dtype);
+  return constant;
 }
 
 std::shared_ptr<Constant> constant_of_halves(DType from, const Shape& shape, FileBytes bytes) {
@@ -358,7 +360,9 @@ std::shared_ptr<Constant> constant_of_halves(DType from, const Shape& shape, Fil
     }
     convert_elements(from, source, DType::kF32, to, n);
   };
-  return Constant::decoded({DType::kF32, Layout::kPlain, shape}, widen, bytes);
+  auto constant = Constant::decoded({DType::kF32, Layout::kPlain, shape}, widen, bytes);
+  constant->set_stored(from);
+  return constant;
 }
 
 Status to_dtype(wire::DataType type, DType* out) {

@@ -172,6 +172,8 @@ Status to_dtype(wire::DataType type, DType* out);
 std::shared_ptr<Constant> constant_of_bytes(const TensorType& type, FileBytes bytes);
 // 16-bit floats, as f32.
 std::shared_ptr<Constant> constant_of_halves(DType from, const Shape& shape, FileBytes bytes);
+// Weights that nodes of the graph expand from packed bytes become constants that stay packed.
+void keep_weights_packed(Graph* graph);
 // A Blob as a constant. 16-bit floats become f32. `tensor`: what it is called, for its true type.
 Status decode_blob(Decoder& d, const wire::Blob& blob, std::shared_ptr<Constant>* out, const std::string& tensor = "");
 

@@ -133,11 +133,10 @@ class Loader {
     }
     MINNOW_RETURN_IF_ERROR(load_main(net));
     if (!unsupported_.empty()) return unsupported();
-    drop_unread_outputs(&model_.main);
-    for (Graph& graph : model_.graphs) drop_unread_outputs(&graph);
     std::vector<int> calls(model_.graphs.size());
-    count_calls(model_.main, &calls);
-    for (const Graph& graph : model_.graphs) count_calls(graph, &calls);
+    const auto finish = [&](Graph& g) { drop_unread_outputs(&g), keep_weights_packed(&g), count_calls(g, &calls); };
+    finish(model_.main);
+    for (Graph& graph : model_.graphs) finish(graph);
     hand_down_constants(model_.main, calls);
     // Callers come after the subgraphs that they call.
     for (size_t i = model_.graphs.size(); i-- > 0;) hand_down_constants(model_.graphs[i], calls);

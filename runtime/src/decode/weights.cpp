@@ -96,8 +96,8 @@ class BitReader {
 class StreamMatrix final : public QuantizedMatrix {
  public:
   StreamMatrix(const Shape& shape, int64_t stream_rows, Bytes indices, int index_bits, const std::vector<int8_t>& table,
-               const Alpha& alpha)
-      : indices_(indices), index_bits_(index_bits), alpha_(alpha) {
+               const Alpha& alpha, std::shared_ptr<const MappedFile> file)
+      : indices_(indices), index_bits_(index_bits), alpha_(alpha), file_(std::move(file)) {
     const int64_t count = shape.count(), length = count / stream_rows;
     rows = count / shape[0] % length == 0 ? shape[0] : stream_rows;
     columns = count / rows;
@@ -132,6 +132,9 @@ class StreamMatrix final : public QuantizedMatrix {
     BitReader reader(indices_, index_bits_, first);
     for (int64_t i = 0; i < count; ++i) to[i] = table_[reader.next()];
   }
+  void release(int64_t first, int64_t count) const override {
+    if (file_ != nullptr) file_->release(indices_.data + first * index_bits_ / 8, count * index_bits_ / 8);
+  }
   void stored_scales(int64_t first, int64_t count, float* scale, float* offset) const override {
     alpha_.read(first, count, scale, offset, offset_of_least);
   }
@@ -140,6 +143,7 @@ class StreamMatrix final : public QuantizedMatrix {
   Bytes indices_;
   int index_bits_;
   Alpha alpha_;
+  std::shared_ptr<const MappedFile> file_;         // of the indices, or null
   int8_t table_[256] = {}, high_[256], low_[256];  // of an index, and of the two that a byte holds
 };
 
@@ -347,9 +351,9 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
   }
   FileBytes source{buffer.data, buffer.size, file};
   if (s->step_bits == 0) {
-    *out =
-        Constant::of_quantized(type, std::make_shared<StreamMatrix>(shape, rows, s->indices, s->bits, s->table, scales),
-                               std::move(source), FileBytes{alpha.data, alpha.size, std::move(file)});
+    *out = Constant::of_quantized(
+        type, std::make_shared<StreamMatrix>(shape, rows, s->indices, s->bits, s->table, scales, file),
+        std::move(source), {{alpha.data, alpha.size, std::move(file)}});
     return ok();
   }
   const auto decode = [s, rows, count](void* to) { expand(*s, rows, count, static_cast<float*>(to)); };

@@ -16,6 +16,13 @@ constexpr double kConversion = 2.5;  // the time of one, in what an image betwee
 // What a node does with such images.
 enum class Half : uint8_t { kNone, kTakes, kMakes, kReads };
 
+// Whether a convolution with constant weights computes with them as they are packed.
+bool stays_quantized(const PlanGraph& graph, const PlanNode& node) {
+  const QuantizedMatrix* quantized = graph.value(node.in[1]).constant->quantized();
+  return quantized != nullptr &&
+         keeps_quantized(*quantized, graph.shape(node.in[0]).count() + graph.shape(node.out[0]).count());
+}
+
 template <class Makes>
 Half half_of(const PlanGraph& graph, int id, const Makes& makes) {
   if (!graph.is_looked_at(id)) return Half::kNone;
@@ -56,6 +63,7 @@ Half half_of(const PlanGraph& graph, int id, const Makes& makes) {
     for (const char* name : {"pads", "output_padding"})
       for (int64_t n : node.attrs->ints(name)) apart = apart && n == 0;
     for (int64_t n : node.attrs->ints("dilations")) apart = apart && n == 1;
+    apart = apart && !stays_quantized(graph, node);
     return apart ? Half::kTakes : Half::kNone;
   }
   if (!graph.is(id, "Conv") || node.in.size() < 2 || node.in.size() > kResidual + 1 || !graph.is_constant(node.in[1]))
@@ -63,9 +71,7 @@ Half half_of(const PlanGraph& graph, int id, const Makes& makes) {
   const TensorType& w = graph.type(node.in[1]);
   const bool few_made = w.shape.rank() == 4 && w.shape[0] < kFewestChannels && !makes(graph.maker(node.in[0]));
   if (w.dtype != DType::kF32 || w.shape.rank() != 4 || w.shape[1] != channels || few_made) return Half::kNone;
-  const QuantizedMatrix* quantized = graph.value(node.in[1]).constant->quantized();
-  if (quantized != nullptr && keeps_quantized(*quantized, graph.shape(node.in[0]).count() + made.count()))
-    return Half::kNone;
+  if (stays_quantized(graph, node)) return Half::kNone;
   const bool adds = node.in.size() > kResidual && node.in[kResidual] >= 0;
   if (channels <= kFewChannels) return adds ? Half::kNone : Half::kMakes;
   return channels >= kFewestChannels ? Half::kTakes : Half::kNone;

@@ -11,6 +11,7 @@ std::shared_ptr<Constant> Constant::view(const TensorType& type, const void* dat
   auto constant = std::make_shared<Constant>();
   constant->type_ = type;
   constant->source_ = {static_cast<const char*>(data), type.bytes(), std::move(file)};
+  constant->stored_ = type.dtype;
   constant->tensor_ = std::make_shared<Tensor>(Tensor{type, const_cast<void*>(data)});
   return constant;
 }
@@ -24,7 +25,7 @@ std::shared_ptr<Constant> Constant::decoded(const TensorType& type, Decode decod
 }
 
 std::shared_ptr<Constant> Constant::of_quantized(const TensorType& type, std::shared_ptr<const QuantizedMatrix> matrix,
-                                                 FileBytes codes, FileBytes scales) {
+                                                 FileBytes codes, std::vector<FileBytes> scales) {
   const QuantizedMatrix* numbers = matrix.get();
   auto constant = decoded(
       type, [numbers](void* to) { numbers->floats(0, numbers->rows * numbers->columns, static_cast<float*>(to)); },
@@ -69,7 +70,7 @@ Status Constant::acquire(std::shared_ptr<const Tensor>* out) const {
   decode_(holder->tensor.data);
   MINNOW_RETURN_IF_ERROR(is_whole());
   source_.release();
-  scales_.release();
+  for (const FileBytes& bytes : scales_) bytes.release();
   *out = std::shared_ptr<const Tensor>(holder, &holder->tensor);
   latest_ = *out;
   return ok();
@@ -77,7 +78,7 @@ Status Constant::acquire(std::shared_ptr<const Tensor>* out) const {
 
 void Constant::release() const {
   if (tensor_ != nullptr || quantized_ != nullptr) source_.release();
-  scales_.release();
+  for (const FileBytes& bytes : scales_) bytes.release();
 }
 
 }  // namespace minnow

@@ -4,7 +4,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "kernels/core/quantized.h"
 #include "kernels/core/tensor.h"
@@ -35,9 +37,10 @@ class Constant {
                                         std::shared_ptr<const MappedFile> file);
   // `decode` reads the bytes of `source`; release() tells it that they are no longer needed in memory.
   static std::shared_ptr<Constant> decoded(const TensorType& type, Decode decode, FileBytes source);
-  // Numbers that stay quantized: acquire() makes floats of them, for those who cannot use them as they are.
+  // Numbers that stay quantized: acquire() makes floats of them, for those who cannot use them as they are. `scales`
+  // are where these, and the offsets, are read.
   static std::shared_ptr<Constant> of_quantized(const TensorType& type, std::shared_ptr<const QuantizedMatrix> matrix,
-                                                FileBytes codes, FileBytes scales);
+                                                FileBytes codes, std::vector<FileBytes> scales);
   // The same numbers, which are quantized, in another shape of as many rows.
   static std::shared_ptr<Constant> in_shape(const std::shared_ptr<Constant>& quantized, const Shape& shape);
   static std::shared_ptr<Constant> owned(const TensorType& type, Buffer buffer);
@@ -48,6 +51,12 @@ class Constant {
   void set_id(int64_t id) { id_ = id; }
   // Counts what acquire() decodes from now on, as long as it is held.
   void set_account(std::shared_ptr<MemoryAccount> account) { account_ = std::move(account); }
+  // The numbers one by one as the file has them, which may be floats of 16 bits; no data where they are not there so.
+  FileBytes stored(DType* type) const {
+    *type = stored_.value_or(type_.dtype);
+    return stored_ ? source_ : FileBytes();
+  }
+  void set_stored(DType type) { stored_ = type; }
   // The contents in quantized form; null where they have none.
   const QuantizedMatrix* quantized() const { return quantized_.get(); }
   // Whether acquire() costs time and memory.
@@ -70,7 +79,9 @@ class Constant {
   int64_t id_ = -1;
   std::shared_ptr<MemoryAccount> account_;
   Decode decode_;
-  FileBytes source_, scales_;
+  FileBytes source_;
+  std::vector<FileBytes> scales_;
+  std::optional<DType> stored_;
   std::shared_ptr<const QuantizedMatrix> quantized_;
   std::shared_ptr<const Tensor> tensor_;  // null when decoded on demand
   mutable std::mutex mutex_;
