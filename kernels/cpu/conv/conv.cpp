@@ -154,7 +154,8 @@ std::string packing_of(const ConvScheme& scheme, int64_t group) {
 // Whether quantized weights can stay as they are in the order of the scheme "direct": then the places of a block are
 // those of a block still.
 bool can_keep_quantized(const QuantizedMatrix& w, const ConvShape& s) {
-  return s.group == 1 && w.rows == s.oc && w.columns <= INT32_MAX && !s.plain_input &&
+  const bool whole_blocks = s.icg() % pack_width() == 0 && s.oc / s.group % pack_width() == 0;
+  return (s.group == 1 || whole_blocks) && w.rows == s.oc && w.columns <= INT32_MAX && !s.plain_input &&
          (w.blocks() == 1 || w.block % (s.kh * s.kw * pack_width()) == 0);
 }
 
@@ -170,9 +171,9 @@ std::vector<int32_t> direct_order(const ConvShape& s) {
   std::vector<int32_t> order;
   const int64_t taps = s.kh * s.kw, pack = pack_width();
   if (taps == 1) return order;
-  for (int64_t first = 0; first < s.ic; first += pack)
+  for (int64_t first = 0; first < s.icg(); first += pack)
     for (int64_t t = 0; t < taps; ++t)
-      for (int64_t c = first; c < std::min(first + pack, s.ic); ++c)
+      for (int64_t c = first; c < std::min(first + pack, s.icg()); ++c)
         order.push_back(static_cast<int32_t>(c * taps + t));
   return order;
 }
@@ -202,22 +203,24 @@ class ConvPacked final : public Kernel {
     int64_t unpacked_bytes = w == nullptr || gated_ ? round_up(scheme_->packed_floats() * 4, 64) : 0;
     if (!uses(Use::kFloats)) {
       const bool has_residual = node.in.size() > 3 && node.in[3] != nullptr;
-      rows_ = QuantizedWindows(s, QuantizedForm(*quantized), is_one_pixel(s), has_residual);
+      const auto group = [&](int64_t g) {
+        return QuantizedRows(*quantized, g * s.oc / s.group, s.oc / s.group, quantized->columns);
+      };
+      rows_ = QuantizedWindows(s, QuantizedForm(group(0)), is_one_pixel(s), has_residual);
       const QuantizedForm& form = rows_.form();
       const std::vector<int32_t> order = direct_order(s);
       const std::string taps = order.empty() ? "" : "," + std::to_string(s.kh * s.kw);
-      weights_.make(node, {1}, form.packing() + taps, form.bytes(),
-                    [&](void* to) { form.pack(*quantized, order.empty() ? nullptr : order.data(), to, node.pool); });
+      weights_.make(node, {1}, form.packing() + taps + (s.group == 1 ? "" : "," + std::to_string(s.group)),
+                    rows_.bytes(), [&](void* to) {
+                      for (int64_t g = 0; g < s.group; ++g)
+                        form.pack(group(g), order.empty() ? nullptr : order.data(),
+                                  static_cast<char*>(to) + g * form.bytes(), node.pool);
+                    });
       if (uses(Use::kUnpacked)) unpacked_bytes = round_up(scheme_->packed_floats() * 4, 64);
       if (uses(Use::kRows) && is_one_pixel(s)) seconds_ = 0;
     } else if (quantized != nullptr) {
-      weights_.make(node, {1}, packing_of(*scheme_, s.group), 4 * scheme_->packed_floats(), [&](void* to) {
-        FloatBuffer floats;
-        throw_unless(room_for(4 * quantized->rows * quantized->columns));
-        floats.allocate(quantized->rows * quantized->columns);
-        quantized->floats(0, quantized->rows * quantized->columns, floats.data());
-        scheme_->pack(floats.data(), static_cast<float*>(to), node.pool);
-      });
+      weights_.make(node, {1}, packing_of(*scheme_, s.group), 4 * scheme_->packed_floats(),
+                    [&](void* to) { scheme_->pack(quantized->floats().data(), static_cast<float*>(to), node.pool); });
     } else if (w == nullptr) {
       weights_.clear();
     } else {
@@ -289,7 +292,7 @@ class ConvPacked final : public Kernel {
     // A gate is there where images have more numbers than the layer has weights.
     if (gated_ || !can_keep_quantized(w, s)) return Use::kFloats;
     if (keeps_quantized(w, is_one_pixel(s) ? 0 : image_numbers)) return Use::kRows;
-    if (w.rows * w.columns < kLeastQuantized) return Use::kFloats;
+    if (w.rows * w.columns < kLeastQuantized || s.group > 1) return Use::kFloats;
     const bool few = scheme_->packed_floats() <= image_numbers && std::strcmp(scheme_->packing(), "direct") != 0;
     return few ? Use::kFloats : Use::kUnpacked;
   }

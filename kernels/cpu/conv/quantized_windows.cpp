@@ -34,13 +34,13 @@ int64_t QuantizedWindows::workspace_bytes() const {
 }
 
 // [channel block][tap][channel in block], 0 where the window leaves the image.
-void QuantizedWindows::gather(const float* x, int64_t pixel, float* row) const {
+void QuantizedWindows::gather(const float* x, int64_t group, int64_t pixel, float* row) const {
   const ConvShape& s = shape_;
-  const int64_t pack = pack_width(), image = s.ih * s.iw * pack, blocks = ceil_div(s.ic, pack);
+  const int64_t pack = pack_width(), image = s.ih * s.iw * pack, blocks = ceil_div(s.icg(), pack);
   const int64_t column = pixel % s.ow, lines = pixel / s.ow, line = lines % s.oh;
-  x += lines / s.oh * blocks * image;
+  x += (lines / s.oh * s.group + group) * blocks * image;
   for (int64_t block = 0; block < blocks; ++block, x += image) {
-    const int64_t lanes = std::min(pack, s.ic - block * pack);
+    const int64_t lanes = std::min(pack, s.icg() - block * pack);
     for (int64_t ky = 0; ky < s.kh; ++ky) {
       const int64_t y = line * s.sh - s.top + ky * s.dh;
       for (int64_t kx = 0; kx < s.kw; ++kx, row += lanes) {
@@ -83,12 +83,16 @@ void QuantizedWindows::run(const ConvCall& call) const {
   space = rows + round_up(space - rows, 16);
   for (int64_t begin = 0; begin < pixels(); begin += band_) {
     const int64_t count = std::min(band_, pixels() - begin);
-    call.pool->parallel_for(count, kGrain, [&](int64_t first, int64_t end, int) {
-      for (int64_t i = first; i < end; ++i) gather(call.x, begin + i, rows + i * in_row);
-    });
     if (start != nullptr) move(const_cast<float*>(call.residual), start, begin, count, false, call.pool);
-    gemm_[begin + count == pixels()].run(
-        {rows, in_row, false, call.w, call.bias, results, out_row_, space, call.pool, start});
+    for (int64_t g = 0; g < shape_.group; ++g) {
+      const int64_t at = g * form().rows;  // whole blocks, where there are groups
+      call.pool->parallel_for(count, kGrain, [&](int64_t first, int64_t end, int) {
+        for (int64_t i = first; i < end; ++i) gather(call.x, g, begin + i, rows + i * in_row);
+      });
+      gemm_[begin + count == pixels()].run({rows, in_row, false, call.w + g * form().bytes() / 4,
+                                            call.bias == nullptr ? nullptr : call.bias + at, results + at, out_row_,
+                                            space, call.pool, start == nullptr ? nullptr : start + at});
+    }
     move(call.y, results, begin, count, true, call.pool);
   }
 }

@@ -12,6 +12,7 @@
 #include "kernels/core/float_buffer.h"
 #include "kernels/core/interrupt.h"
 #include "kernels/cpu/conv/half_operands.h"
+#include "kernels/cpu/conv/quantized_transposed.h"
 #include "kernels/core/rounding.h"
 #include "kernels/cpu/gemm/micro_kernel.h"
 #include "kernels/core/macs.h"
@@ -181,22 +182,40 @@ class DeconvPacked final : public Kernel {
     blocks_ = ceil_div(depthwise_ ? oc_ : ocg_, pack_);
     threads_ = std::max(1, node.threads);
     const Tensor* weights = node.constant[1];
+    const QuantizedMatrix* quantized = node.quantized_input(1);
+    const bool keeps = quantized != nullptr &&
+                       keeps_quantized(*quantized, node.in[0]->count() + node.out[0]->count()) && icg_ % pack_ == 0 &&
+                       ocg_ % pack_ == 0 && QuantizedColumns::takes(*quantized, ocg_ * taps(), taps());
+    products_ = !keeps
+                    ? QuantizedTransposed()
+                    : QuantizedTransposed(*quantized, w_, in_, out_, icg_, ocg_, activation_, threads_, node.precision);
     for (size_t i = 0; i < 2; ++i) reached_[i] = reached(i + 1);
     MINNOW_RETURN_IF_ERROR(
         tables_.keep(static_cast<int64_t>((reached_[0].size() + reached_[1].size()) * sizeof(DeconvPhase))));
     if (weights == nullptr) {
       weights_.clear();
+    } else if (keeps) {
+      weights_.make(node, {1}, products_.columns().packing() + "," + std::to_string(group_), 4 * packed_floats(),
+                    [&](void* to) {
+                      for (int64_t g = 0; g < group_; ++g)
+                        products_.columns().pack(*quantized, g * icg_ * ocg_ * taps(),
+                                                 static_cast<float*>(to) + g * group_floats(), node.pool);
+                    });
     } else {
       std::string packing = "phases";
       for (int64_t n : {group_, w_.stride[1], w_.stride[2], w_.dilation[1], w_.dilation[2], w_.begin[1], w_.begin[2]})
         packing += "," + std::to_string(n);
-      weights_.make(node, {1}, packing, 4 * packed_floats(),
-                    [&](void* to) { pack(weights->as<float>(), static_cast<float*>(to)); });
+      weights_.make(node, {1}, packing, 4 * packed_floats(), [&](void* to) {
+        FloatBuffer floats;
+        if (quantized != nullptr) floats = quantized->floats();
+        pack(quantized != nullptr ? floats.data() : weights->as<float>(), static_cast<float*>(to));
+      });
     }
     image_floats_ = round_up(icg_, pack_) * in_[1] * in_[2];
     result_floats_ = round_up(ocg_, pack_) * out_[1] * out_[2];
     *workspace = 4 * (bias_floats() + (weights == nullptr ? packed_floats() : 0) +
-                      (own_blocks_ ? round_up(image_floats_, 16) + result_floats_ : 0));
+                      (own_blocks_ ? round_up(image_floats_, 16) + result_floats_ : 0)) +
+                 (keeps ? products_.workspace_bytes() : 0);
     return ok();
   }
 
@@ -227,13 +246,14 @@ class DeconvPacked final : public Kernel {
       float* old =
           residual ? const_cast<float*>(context.in[3]->as<float>()) + (result - context.out[0]->as<float>()) : nullptr;
       Call part = call;
-      part.w = w + g * blocks_ * panels();
+      part.w = w + g * group_floats();
       if (call.bias != nullptr) part.bias = call.bias + g * ocg_;
       if (!own_blocks_) {
         part.in = image + g * icg_ * in_size;
         part.out = result + g * ocg_ * out_size;
         part.residual = residual ? old + g * ocg_ * out_size : nullptr;
-        run_phases(part);
+        products_.empty() ? run_phases(part)
+                          : products_.run({part.in, part.w, part.bias, part.residual, part.out, space, context.pool});
         continue;
       }
       // Groups that begin inside a block of channels are brought to blocks of their own, and back.
@@ -248,11 +268,13 @@ class DeconvPacked final : public Kernel {
     }
   }
 
+  bool unpacks(int i) const override { return i == 1; }
   bool reads(int i) const override { return i != 1 || weights_.empty(); }
   [[gnu::cold]] Profile profile() const override {
-    return {depthwise_    ? "depthwise"
-            : own_blocks_ ? "phases_group"
-                          : "phases",
+    return {depthwise_           ? "depthwise"
+            : !products_.empty() ? products_.scheme()
+            : own_blocks_        ? "phases_group"
+                                 : "phases",
             n_ * ic_ * in_[1] * in_[2] * ocg_ * w_.kernel[1] * w_.kernel[2]};
   }
 
@@ -279,7 +301,8 @@ class DeconvPacked final : public Kernel {
   int64_t taps() const { return w_.kernel[1] * w_.kernel[2]; }
   int64_t channels() const { return depthwise_ ? 1 : icg_; }      // that a sum goes over
   int64_t panels() const { return channels() * taps() * pack_; }  // of all phases
-  int64_t packed_floats() const { return round_up((depthwise_ ? 1 : group_) * blocks_ * panels(), 16); }
+  int64_t group_floats() const { return products_.empty() ? blocks_ * panels() : products_.columns().packed_floats(); }
+  int64_t packed_floats() const { return round_up((depthwise_ ? 1 : group_) * group_floats(), 16); }
 
   DeconvPhase phase(size_t axis, int64_t which) const {
     return deconv_phase(out_[axis], w_.kernel[axis], w_.stride[axis], w_.dilation[axis], w_.begin[axis], which);
@@ -452,6 +475,7 @@ class DeconvPacked final : public Kernel {
   std::array<std::vector<DeconvPhase>, 2> reached_;  // along both axes
   KeptMemory tables_;
   Packed weights_;
+  QuantizedTransposed products_;  // empty unless the weights stay quantized
 };
 
 bool is_packed_deconv(const std::vector<const TensorType*>& inputs) {

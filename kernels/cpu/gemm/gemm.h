@@ -46,6 +46,9 @@ struct GemvCall {
 // Computes the blocks [begin, end) of pack_width() columns.
 void gemv(const GemvCall& call, int64_t begin, int64_t end);
 
+// Multiplies the numbers of a row with their scales, and adds up their products with `offset`, which may be null.
+float scale_row(const float* from, const float* scale, const float* offset, int64_t n, float* to);
+
 // Longer sums are cut, or a block of B would not stay in the second-level cache while the rows pass over it.
 constexpr int64_t kLongestSum = 4096;
 

@@ -74,6 +74,19 @@ void gemv_blocks(const GemvCall& g, int64_t begin, int64_t end) {
   for (; begin < end; ++begin) blocks_of_columns<1>(g, begin, stride);
 }
 
+float scale_columns(const float* from, const float* scale, const float* offset, int64_t n, float* to) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto sum = hn::Zero(d);
+  for (int64_t i = 0; i < n; i += lanes) {
+    const int64_t count = std::min(lanes, n - i);
+    const auto x = LoadPart(d, from + i, count);
+    StorePart(d, hn::Mul(x, LoadPart(d, scale + i, count)), to + i, count);
+    if (offset != nullptr) sum = hn::MulAdd(x, LoadPart(d, offset + i, count), sum);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -81,8 +94,13 @@ HWY_AFTER_NAMESPACE();
 namespace minnow {
 
 HWY_EXPORT(gemv_blocks);
+HWY_EXPORT(scale_columns);
 
 void gemv(const GemvCall& call, int64_t begin, int64_t end) { HWY_DYNAMIC_DISPATCH(gemv_blocks)(call, begin, end); }
+
+float scale_row(const float* from, const float* scale, const float* offset, int64_t n, float* to) {
+  return HWY_DYNAMIC_DISPATCH(scale_columns)(from, scale, offset, n, to);
+}
 
 }  // namespace minnow
 #endif

@@ -7,6 +7,7 @@
 #include "kernels/cpu/gemm/bf16.h"
 #include "kernels/cpu/machine/cost.h"
 #include "kernels/cpu/gemm/gemm.h"
+#include "kernels/cpu/gemm/quantized_columns.h"
 #include "kernels/core/rounding.h"
 #include "kernels/core/infer.h"
 #include "kernels/core/macs.h"
@@ -104,24 +105,44 @@ class MatMul final : public Kernel {
     }
     packed_ = round_up(gemm_packed_floats(s_.k, s_.n), 16);
     const Tensor* b = node.constant[1];
-    low_ = b != nullptr && (s_.m == 1 || !s_.transpose_a) && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
+    const QuantizedMatrix* quantized = node.quantized_input(1);
+    const bool as_rows = s_.m == 1 || !s_.transpose_a;
+    const bool keeps = quantized != nullptr && as_rows && !s_.transpose_b &&
+                       quantized->rows * quantized->columns >= kLeastQuantized &&
+                       QuantizedColumns::takes(*quantized, s_.n, 1);
+    low_ = b != nullptr && !keeps && as_rows && Bf16Gemm::takes(s_.m, s_.n, s_.k, node.precision);
     const int threads = std::max(1, node.threads);
     threads_ = threads;
     spread_ = s_.products() >= 2 * threads || threads == 1;  // a product is one thread's work
-    if (low_) {
+    columns_ = !keeps ? QuantizedColumns()
+                      : QuantizedColumns(*quantized, s_.m, s_.k, s_.n, 1, spread_ ? 1 : threads, node.precision);
+    FloatBuffer floats;
+    const auto numbers = [&] {
+      if (quantized == nullptr) return b->as<float>();
+      floats = quantized->floats();
+      return static_cast<const float*>(floats.data());
+    };
+    if (keeps) {
+      weights_.make(node, {1}, columns_.packing(), 4 * s_.b_matrices * columns_.packed_floats(), [&](void* to) {
+        for (int64_t i = 0; i < s_.b_matrices; ++i)
+          columns_.pack(*quantized, i * s_.k * s_.n, static_cast<float*>(to) + i * columns_.packed_floats(), node.pool);
+      });
+    } else if (low_) {
       low_gemm_ = Bf16Gemm(s_.m, s_.n, s_.k, Activation(), spread_ ? 1 : threads, node.precision);
       low_packed_ = round_up(low_gemm_.packed_floats(), 16);
       low_weights_.make(node, {1}, low_gemm_.packing(s_.transpose_b), 4 * s_.b_matrices * low_packed_, [&](void* to) {
+        const float* from = numbers();
         for (int64_t i = 0; i < s_.b_matrices; ++i)
-          low_gemm_.pack_b(b->as<float>() + i * s_.k * s_.n, s_.ldb(), s_.transpose_b,
-                           static_cast<float*>(to) + i * low_packed_, node.pool);
+          low_gemm_.pack_b(from + i * s_.k * s_.n, s_.ldb(), s_.transpose_b, static_cast<float*>(to) + i * low_packed_,
+                           node.pool);
       });
     } else if (b == nullptr) {
       weights_.clear();
     } else {
       weights_.make(node, {1}, s_.transpose_b ? "gemm_t" : "gemm", 4 * s_.b_matrices * packed_, [&](void* to) {
+        const float* from = numbers();
         for (int64_t i = 0; i < s_.b_matrices; ++i)
-          gemm_pack_b(b->as<float>() + i * s_.k * s_.n, s_.ldb(), s_.transpose_b, s_.k, s_.n,
+          gemm_pack_b(from + i * s_.k * s_.n, s_.ldb(), s_.transpose_b, s_.k, s_.n,
                       static_cast<float*>(to) + i * packed_, node.pool);
       });
     }
@@ -132,7 +153,7 @@ class MatMul final : public Kernel {
     part_rows_ = spread_ || low_ || few_rows_ ? s_.m : std::min(s_.m, round_up(ceil_div(s_.m, parts), kPartRows));
     // A row alone, and sums in parts, are added up in another order, which must not depend on the number of threads.
     while (s_.m % part_rows_ == 1) part_rows_ = std::min(s_.m, part_rows_ + kPartRows);
-    is_cut_ = part_rows_ < s_.m && s_.products() > 1 && a_product <= kSmallProduct && s_.k <= kLongestSum &&
+    is_cut_ = !keeps && part_rows_ < s_.m && s_.products() > 1 && a_product <= kSmallProduct && s_.k <= kLongestSum &&
               (b != nullptr || s_.b_matrices * packed_ <= kMostPacked);
     if (is_cut_) {
       gemm_ = Gemm(part_rows_, s_.n, s_.k, s_.transpose_a, Activation(), 1, node.precision);
@@ -145,6 +166,7 @@ class MatMul final : public Kernel {
     gemm_ = Gemm(s_.m, s_.n, s_.k, s_.transpose_a, Activation(), spread_ ? 1 : threads, node.precision);
     // Per thread, or for all together: B packed, and the space of the product.
     space_floats_ = few_rows_ ? 0
+                    : keeps   ? round_up(columns_.workspace_bytes() / 4, 16)
                     : low_    ? round_up(low_gemm_.workspace_bytes() / 4, 16)
                               : round_up(gemm_.workspace_bytes() / 4, 16) + (b == nullptr ? packed_ : 0);
     *workspace = (spread_ ? threads : 1) * space_floats_ * 4;
@@ -164,13 +186,15 @@ class MatMul final : public Kernel {
     });
   }
 
+  bool unpacks(int i) const override { return i == 1; }
   bool reads(int i) const override { return i != 1 || !constant_; }
   [[gnu::cold]] Profile profile() const override {
+    if (!columns_.empty()) return {columns_.scheme(), macs_};
     if (low_) return {low_gemm_.scheme(), macs_};
     return {few_rows_ ? "few_rows" : !constant_ ? (s_.products() > 1 ? "gemm_batch" : "gemm") : "gemm_packed", macs_};
   }
   double seconds() const override {
-    return constant_ && !low_ ? estimate_product(macs_, s_.b_matrices * s_.n * s_.k) : 0;
+    return constant_ && !low_ && columns_.empty() ? estimate_product(macs_, s_.b_matrices * s_.n * s_.k) : 0;
   }
 
  private:
@@ -220,6 +244,10 @@ class MatMul final : public Kernel {
     if (few_rows_) return gemm_few_rows(a, s_.k, b, s_.ldb(), s_.transpose_b, s_.m, s_.n, s_.k, c, s_.n, pool);
     float* space = static_cast<float*>(context.workspace) + worker * space_floats_;
     GemmCall call = {a, s_.lda(), s_.transpose_a, nullptr, nullptr, c, s_.n, space, pool};
+    if (!columns_.empty()) {
+      call.packed_b = weights_.data() + of_b * columns_.packed_floats();
+      return columns_.run(call);
+    }
     if (low_) {
       call.packed_b = low_weights_.data() + of_b * low_packed_;
       return low_gemm_.run(call);
@@ -237,6 +265,7 @@ class MatMul final : public Kernel {
   MatMulShape s_;
   Gemm gemm_, last_;  // the other one for the last part of a product
   Bf16Gemm low_gemm_;
+  QuantizedColumns columns_;      // empty unless the weights stay quantized
   Packed weights_, low_weights_;  // by the number of rows one or the other form of the weights is needed
   bool constant_ = false, low_ = false;
   int64_t packed_ = 0, low_packed_ = 0, space_floats_ = 0, macs_ = 0;

@@ -176,23 +176,8 @@ void unpack(const QuantizedPart& p, float* to) {
   }
 }
 
-float scale(const float* from, const float* scale, const float* offset, int64_t n, float* to) {
-  const D d;
-  V sum = hn::Zero(d);
-  for (int64_t i = 0; i < n; i += kLanes) {
-    const int64_t lanes = std::min(kLanes, n - i);
-    const V x = LoadPart(d, from + i, lanes);
-    StorePart(d, hn::Mul(x, LoadPart(d, scale + i, lanes)), to + i, lanes);
-    if (offset != nullptr) sum = hn::MulAdd(x, LoadPart(d, offset + i, lanes), sum);
-  }
-  return hn::GetLane(hn::SumOfLanes(d, sum));
-}
-
 }  // namespace quantized
 
-float quantized_scale(const float* from, const float* scale, const float* offset, int64_t n, float* to) {
-  return quantized::scale(from, scale, offset, n, to);
-}
 void quantized_row(const QuantizedRow& q, int64_t begin, int64_t end) {
   q.form->bits == 4 ? quantized::row<true>(q, begin, end) : quantized::row<false>(q, begin, end);
 }
@@ -207,7 +192,6 @@ HWY_AFTER_NAMESPACE();
 namespace minnow {
 namespace {
 
-HWY_EXPORT(quantized_scale);
 HWY_EXPORT(quantized_row);
 HWY_EXPORT(quantized_unpack);
 
@@ -310,10 +294,6 @@ void QuantizedForm::pack(const QuantizedMatrix& matrix, const int32_t* order, vo
   };
   if (pool == nullptr) return pack_panels(0, panels(), 0);
   pool->parallel_for(panels(), 1, pack_panels);
-}
-
-float scale_row(const float* from, const float* scale, const float* offset, int64_t n, float* to) {
-  return HWY_DYNAMIC_DISPATCH(quantized_scale)(from, scale, offset, n, to);
 }
 
 void unpack_quantized(const QuantizedPart& part, float* to) { HWY_DYNAMIC_DISPATCH(quantized_unpack)(part, to); }

@@ -60,9 +60,6 @@ void unpack_quantized(const QuantizedPart& part, float* to);
 // All of them, as gemm_pack_b() would pack the floats.
 void unpack_quantized(const QuantizedForm& form, const void* packed, float* to, ThreadPool* pool);
 
-// Multiplies numbers with their scales, and adds up their products with `offset`, which may be null.
-float scale_row(const float* from, const float* scale, const float* offset, int64_t n, float* to);
-
 // One row times panels: the arguments of the inner loops.
 struct QuantizedRow {
   const QuantizedForm* form = nullptr;

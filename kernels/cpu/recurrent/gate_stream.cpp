@@ -11,7 +11,7 @@
 namespace minnow {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNoBound = std::numeric_limits<float>::infinity();
 
 }  // namespace
 
@@ -25,8 +25,8 @@ void stream_gates(const GateStream& s) {
   tile.out_pixel = s.n;
   tile.out_block = pack;
   tile.lanes = static_cast<int>(pack);
-  tile.low = -kInfinity;
-  tile.high = kInfinity;
+  tile.low = -kNoBound;
+  tile.high = kNoBound;
   const int64_t blocks = ceil_div(s.end - s.begin, pack), groups = ceil_div(blocks, int64_t{kStreamBlocks});
   const int64_t all = s.n / s.stride * groups;
   for (int64_t i = 0; i < all; ++i) {
@@ -57,8 +57,8 @@ void stream_gates_bf16(const GateStream& s) {
                                  s.n,
                                  s.stride,
                                  s.hidden,
-                                 -kInfinity,
-                                 kInfinity};
+                                 -kNoBound,
+                                 kNoBound};
       const int rows = static_cast<int>(std::min<int64_t>(kBf16Rows, s.rows - r));
       bf16_rows(call, rows, s.begin / pack, ceil_div(s.end, pack));
     }
