@@ -98,7 +98,7 @@ struct ThreadPool::State {
     renew(Job(job.load(std::memory_order_relaxed)));
   }
 
-  // Of a job that nobody has begun here, it is still what it was for an older one: a caller writes to one line of a
+  // Of a job that no worker has begun here, it is still what it was for an older one: a caller writes to one line of a
   // cache only, and each worker to its own.
   struct alignas(64) Home {
     std::atomic<uint64_t> range{0};

@@ -19,8 +19,35 @@ FOREIGN = frozenset({DType.BF16, DType.F8E4M3FN, DType.F8E4M3FNUZ, DType.F8E5M2,
 """Types of at least one byte that onnxruntime supports, but numpy only with ml_dtypes."""
 
 
+_UNSIGNED = b"DynamicQuantize"
+"""Part of the names of operators that give products unsigned data, which then have signed weights."""
+_NODES = 64 << 20
+"""So many bytes of a model are searched for operators: its nodes stand before its weights."""
+
+
+def keep_exact(options: Any, model: bytes) -> None:
+    """Makes products of unsigned data and signed weights exact on every processor.
+
+    Where the processor has no dot products of bytes, onnxruntime adds two of them in 16 bits, which saturate, unless an
+    optimization makes the weights unsigned. With signed data that one is wrong: models without `_UNSIGNED` stay as
+    they are.
+
+    Args:
+        options: of a session. Its level of optimization rises if it must.
+        model: the file, or its beginning.
+    """
+    import onnxruntime
+
+    if _UNSIGNED not in model:
+        return
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    least = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    if options.graph_optimization_level.value < least.value:
+        options.graph_optimization_level = least
+
+
 class OnnxRuntime:
-    """onnxruntime with all its optimizations off, so that it computes exactly what the file says."""
+    """onnxruntime with its optimizations off but for `keep_exact`, so that it computes what the file says."""
 
     def __init__(
         self, path: Path, outputs: Mapping[str, DType], foreign: bool = False, content: bytes | None = None
@@ -38,11 +65,16 @@ class OnnxRuntime:
 
         onnxruntime.disable_telemetry_events()
         levels = onnxruntime.GraphOptimizationLevel
+        beginning = content
+        if beginning is None:
+            with path.open("rb") as file:
+                beginning = file.read(_NODES)
 
         def session(level: Any) -> Any:
             options = onnxruntime.SessionOptions()
             options.graph_optimization_level = level
             options.log_severity_level = 4
+            keep_exact(options, beginning)
             if content is not None:
                 options.add_session_config_entry(
                     "session.model_external_initializers_file_folder_path", str(path.parent)

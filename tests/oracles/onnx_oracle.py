@@ -17,6 +17,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
+from minnow.runtime.verify.onnx_runtime import keep_exact
 from minnow.schema.ir import DType, TensorType
 from minnow.schema.ir.type import merge
 from minnow.schema.ops import Arg, Op, Sample, get
@@ -61,18 +62,27 @@ def onnx_type(array: Array) -> int:
     return int(helper.np_dtype_to_tensor_dtype(array.dtype))
 
 
+def exact_session(model: onnx.ModelProto, **settings: Any) -> onnxruntime.InferenceSession:
+    """onnxruntime, whose products of dynamically quantized data are always exact. `settings`: of its options."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    for name, value in settings.items():
+        setattr(options, name, value)
+    made = model.SerializeToString()
+    keep_exact(options, made)
+    return onnxruntime.InferenceSession(made, options, providers=["CPUExecutionProvider"])
+
+
+PLAIN = {"intra_op_num_threads": 1, "graph_optimization_level": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL}
+
+
 def onnxruntime_runs(node: OnnxNode) -> list[Array]:
     """The results of onnxruntime, unoptimized. Raises its exceptions for what it does not implement."""
     model, feed = node.model()
     # The types of the results are onnxruntime's to infer.
     for output in model.graph.output:
         output.ClearField("type")
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return node.after(session.run(None, feed))
+    return node.after(exact_session(model, **PLAIN).run(None, feed))
 
 
 def reference_runs(node: OnnxNode) -> list[Array]:

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
-from onnx_oracle import onnx_type
+from onnx_oracle import PLAIN, exact_session, onnx_type
 
 import minnow
 
@@ -79,12 +78,7 @@ def onnxruntime_runs(model: onnx.ModelProto, feed: Mapping[str, Array]) -> list[
     for output in copy.graph.output:
         if output.type.tensor_type.elem_type == TensorProto.UNDEFINED:
             output.ClearField("type")
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(copy.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return list(session.run(None, dict(feed)))
+    return list(exact_session(copy, **PLAIN).run(None, dict(feed)))
 
 
 def engine_runs(model: onnx.ModelProto, feed: Mapping[str, Array], folder: Path, **options: Any) -> list[Array]:

@@ -47,16 +47,17 @@ def conv_integer(*operands: Array | None, auto_pad: str, **attrs: Any) -> OnnxNo
     if auto_pad:
         attrs = {**attrs, "auto_pad": auto_pad}
         del attrs["pads"]
-    x, w, *_ = operands
+    x, w, x_zero, w_zero = (*operands, None, None)[:4]
     assert x is not None
     assert w is not None
-    if len(operands) == 4 and operands[3] is not None and operands[3].size > 1:
-        # onnxruntime takes one zero point, the reference spreads several over two spatial axes: ask for floats, which
-        # are exact at this size.
-        floats = [x - np.float64(operands[2]), w - np.float64(operands[3].reshape(-1, *(1,) * (w.ndim - 1)))]
+    if w.size:
+        # onnxruntime takes one zero point, and saturates on some processors; the reference spreads several zero points
+        # over two spatial axes: ask for floats, which are exact at this size.
+        zeros = np.asarray(0 if w_zero is None else w_zero).reshape(-1, *(1,) * (w.ndim - 1))
+        floats = [x - np.float64(0 if x_zero is None else x_zero), w - np.float64(zeros)]
         return OnnxNode("Conv", [f.astype(np.float32) for f in floats], attrs, after=lambda r: [r[0].astype(np.int32)])
     # Sums of nothing are whatever was in memory to onnxruntime.
-    return OnnxNode("ConvInteger", operands, attrs, opset=10, by_reference=w.size == 0)
+    return OnnxNode("ConvInteger", operands, attrs, opset=10, by_reference=True)
 
 
 def deform_conv(*operands: Array | None, **attrs: Any) -> OnnxNode:
