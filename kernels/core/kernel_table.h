@@ -31,6 +31,8 @@ enum class LayoutRule : uint8_t {
 
 // The attribute of a node whose images may be rounded to bf16 between it and others.
 constexpr const char* kHalfImage = "half_image";
+// Of such a node: numbers from one pixel of its result to the next, where it is to be a part of a larger image.
+constexpr const char* kHalfPixel = "half_pixel";
 
 // The layout that a rule is about, where it is not the plain one.
 inline Layout layout_by(LayoutRule rule) { return rule < LayoutRule::kLast ? Layout::kPacked : Layout::kLast; }

@@ -69,6 +69,8 @@ struct TensorType {
   DType dtype = DType::kF32;
   Layout layout = Layout::kPlain;
   Shape shape;
+  // Of an image in kLast that lies inside of a larger one: numbers from one pixel to the next. Else 0.
+  int64_t pixel = 0;
 
   int64_t count() const { return shape.count(); }
   // Of the elements, without any padding that a layout has; the largest number there is for more.

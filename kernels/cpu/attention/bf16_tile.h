@@ -12,7 +12,7 @@ class Bf16Attention {
   static constexpr int64_t kRows = kBf16Pixels, kKeys = kBf16Blocks * kBf16Columns;  // of a tile
   static constexpr int64_t kTile = kRows * kKeys;
 
-  static bool takes(Precision precision) { return precision == Precision::kLow && bf16_unit() != nullptr; }
+  static bool takes(Precision precision) { return precision == Precision::kLow && bf16_gain(precision) > 1; }
 
   Bf16Attention() = default;
   Bf16Attention(int64_t keys, int64_t depth, int64_t width) : keys_(keys), depth_(depth), width_(width) {}

@@ -438,7 +438,7 @@ class Attention final : public Kernel {
       held[0] = places[0];
       held[1] = places[1];
     }
-    bf16_unit()->begin();
+    bf16_unit()->begin(kBf16Depth);
     for (int64_t b = part * blocks_ / parts_; b < (part + 1) * blocks_ / parts_; ++b) {
       const int64_t first = b * block_, rows = std::min(block_, rows_ - first), keys = seen(first + rows);
       copy_q(context.in[0]->as<float>() + q_.at(batch, batch_) + first * q_.row, rows, q);

@@ -74,7 +74,7 @@ class ConvBf16 final : public ConvScheme {
     const int64_t items = s_.n * bands_ * groups_;
     call.pool->parallel_for(items, s_.macs() < kBf16SerialMacs ? items : 1,
                             [&](int64_t begin, int64_t end, int worker) {
-                              bf16_unit()->begin();
+                              bf16_unit()->begin(kBf16Depth);
                               for (int64_t i = begin; i < end; ++i)
                                 run_item(call, i / groups_, i % groups_, space + worker * worker_bytes());
                               bf16_unit()->end();

@@ -2,8 +2,8 @@
 // convolution reads the image itself; others a copy with its padding, in which all windows step by one pixel: a stride
 // takes every so manyth pixel, so the image is cut into as many phases along each axis, and what a tap sees is a phase,
 // shifted. Rows of a phase follow each other without a gap, and so do tiles; some results between rows are not wanted.
-// Of an image of a few channels, in planes of f32, windows are brought together piece by piece: all taps of a result
-// are one row of numbers.
+// Of an image of a few channels, in planes of f32, the copy has pixels of four numbers, and a step takes some taps that
+// follow each other in a row: rows of a tile may lie over each other.
 #include "kernels/cpu/conv/bf16_last.h"
 #include "kernels/cpu/machine/simd.h"
 
@@ -30,7 +30,7 @@ constexpr int64_t kHalfPartBytes = 512 << 10;  // of an image at a time, which s
 constexpr int64_t kHalfTasks = 4;              // for each thread
 constexpr int64_t kHalfSerialMacs = 20000;     // fewer are not worth waking a thread
 constexpr int64_t kTileFloats = kBf16Pixels * kBf16Blocks * kBf16Columns;
-constexpr int64_t kFewBytes = 1 << 10;  // of a window of an image of a few channels
+constexpr size_t kAdded = 3;  // the input that is added to the result
 
 class ConvHalf final : public Kernel {
  public:
@@ -46,7 +46,11 @@ class ConvHalf final : public Kernel {
     outs_ = y[1];
     own_ = half_channels(outs_);
     is_plain_ = node.in[0]->layout == Layout::kPlain;
-    pixel_ = 2 * (is_plain_ ? channels_ : half_channels(channels_));
+    pixel_ = 2 * (is_plain_ ? kBf16PlanesAtOnce : half_channels(channels_));
+    from_ = is_plain_ ? 0 : 2 * half_pixel(*node.in[0]);
+    to_ = half_pixel(*node.out[0]);
+    if (node.in.size() > kAdded && node.in[kAdded] != nullptr && half_pixel(*node.in[kAdded]) != to_)
+      return fail(Code::kUnsupported, "what is added lies otherwise than the results");
     threads_ = std::max(1, node.threads);
     macs_ = spreads_ ? Shape{y.count(), channels_}.count() : Shape{y.count(), channels_, w[2], w[3]}.count();
     is_direct_ = spreads_ || (!is_plain_ && w[2] == 1 && w[3] == 1);
@@ -69,7 +73,11 @@ class ConvHalf final : public Kernel {
     blocks_ = own_ / kBf16Columns * spread_[0] * spread_[1];
     const auto fill = [&](void* to) { pack(node.constant[1]->as<float>(), static_cast<uint16_t*>(to)); };
     if (node.constant[1] != nullptr)
-      weights_.make(node, {1}, is_plain_ ? "bf16_few" : spreads_ ? "bf16_spread" : "bf16_last", weights_bytes(), fill);
+      weights_.make(node, {1},
+                    is_plain_  ? "bf16_planes"
+                    : spreads_ ? "bf16_spread"
+                               : "bf16_last",
+                    weights_bytes(), fill);
     else
       weights_.clear();
     cut();
@@ -102,16 +110,17 @@ class ConvHalf final : public Kernel {
       context.pool->parallel_for(count, 1 + 32768 / (axis_[1].used * row_bytes()), lines);
     }
     Call call = {is_direct_ ? x.as<char>() : image, weights, bias, nullptr, context.out[0]->as<uint16_t>()};
-    if (context.in.size() > 3 && context.in[3] != nullptr) call.residual = context.in[3]->as<uint16_t>();
+    if (context.in.size() > kAdded && context.in[kAdded] != nullptr) call.residual = context.in[kAdded]->as<uint16_t>();
     const int64_t tasks = parts_ * shares_;
     int64_t filled = 0;
     context.pool->parallel_for(tasks, macs_ < kHalfSerialMacs ? tasks : 1, [&](int64_t begin, int64_t end, int) {
       Worker worker;
-      bf16_unit()->begin();
+      bf16_unit()->begin(depth_);
       for (int64_t i = begin; i < end; ++i) {
         if (late) fill_task(x.as<char>(), i, image, &filled);
         run_task(call, i, worker);
       }
+      store(worker);
       bf16_unit()->end();
     });
   }
@@ -136,10 +145,13 @@ class ConvHalf final : public Kernel {
     const uint16_t* residual;  // or null
     uint16_t* y;
   };
+  // A tile's results are stored while the next one is multiplied: sums and places of two take turns.
   struct Worker {
-    alignas(64) float sums[kTileFloats];
-    alignas(64) char windows[kBf16Pixels * kFewBytes];
-    int64_t place[kBf16Pixels];
+    alignas(64) float sums[2][kTileFloats];
+    int64_t place[2][kBf16Pixels];
+    int turn = 0, place_turn = 0;
+    bool has_sums = false;
+    Bf16Pixels last;  // what is to be stored, where there is something
     LongLoop loop;
   };
 
@@ -153,41 +165,31 @@ class ConvHalf final : public Kernel {
       return fail(Code::kUnsupported, "the image is too large");
     const Axis &rows = axis_[0], &columns = axis_[1];
     offsets_.clear();
-    if (is_plain_) {
-      // Lines of taps that follow each other, cut where a step ends.
-      const int64_t line = columns.dilation == 1 ? columns.kernel : 1, numbers = channels_ * line;
-      int64_t place = 0;
-      few_.clear();
-      for (int64_t ky = 0; ky < rows.kernel; ++ky)
-        for (int64_t kx = 0; kx < columns.kernel; kx += line)
-          for (int64_t at = 0; at < numbers;) {
-            const int64_t first = place % kBf16Depth, some = std::min(numbers - at, kBf16Depth - first);
-            const int64_t tap = (ky * rows.dilation * columns.rows + kx * columns.dilation) * pixel_;
-            const uint64_t mask = ((uint64_t{1} << some) - 1) << first;
-            few_.push_back({tap + 2 * (at - first), static_cast<uint32_t>(mask), first + some == kBf16Depth});
-            at += some;
-            place += some;
-          }
-      few_.back().is_last = true;
-      steps_ = ceil_div(place, kBf16Depth);
-      width_ = images_ * rows.out * columns.out;
-      lines_ = 1;
-      pieces_ = ceil_div(width_, kBf16Pixels);
-      return ok();
-    }
-    MINNOW_RETURN_IF_ERROR(kept_.keep(Shape{rows.kernel * columns.kernel, pixel_ / kStepBytes, 8}.count()));
+    // Taps of a row that are taken in one step, where channels are few: all of them or a part, so that none is read
+    // that is not in the window.
+    int64_t together = 1;
+    for (int64_t n = 1; is_plain_ && columns.dilation == 1 && n * kBf16PlanesAtOnce <= kBf16Depth; ++n)
+      if (columns.kernel % n == 0) together = n;
+    depth_ = is_plain_ ? together * kBf16PlanesAtOnce : kBf16Depth;
+    MINNOW_RETURN_IF_ERROR(kept_.keep(Shape{rows.kernel * columns.kernel, ceil_div(pixel_, kStepBytes), 8}.count()));
     for (int64_t ky = 0; ky < rows.kernel; ++ky)
-      for (int64_t kx = 0; kx < columns.kernel; ++kx) {
+      for (int64_t kx = 0; kx < columns.kernel; kx += together) {
         const int64_t y = ky * rows.dilation, x = kx * columns.dilation;
+        if (is_plain_) {
+          offsets_.push_back((y * columns.rows + x) * pixel_);
+          continue;
+        }
         const int64_t phase = y % rows.stride * columns.used + x % columns.stride;
         const int64_t row = phase * rows.rows + y / rows.stride;
         for (int64_t at = 0; at < pixel_; at += kStepBytes)
           offsets_.push_back((row * columns.rows + x / columns.stride) * pixel_ + at);
       }
     steps_ = static_cast<int64_t>(offsets_.size());
-    // Where tiles are taken from: all images, or one.
-    width_ = is_direct_ ? images_ * rows.out * columns.out : (rows.out - 1) * columns.rows + columns.out;
-    lines_ = is_direct_ ? 1 : images_;
+    // Where tiles are taken from: all images, or one, or a row of results.
+    lines_ = is_direct_ ? 1 : is_plain_ ? images_ * rows.out : images_;
+    width_ = is_direct_  ? images_ * rows.out * columns.out
+             : is_plain_ ? columns.out
+                         : (rows.out - 1) * columns.rows + columns.out;
     pieces_ = lines_ * ceil_div(width_, kBf16Pixels);
     return ok();
   }
@@ -200,28 +202,28 @@ class ConvHalf final : public Kernel {
     if (is_direct_) return 0;
     const Axis &rows = axis_[0], &columns = axis_[1];
     const int64_t all = Shape{images_, rows.used, columns.used, rows.rows, columns.rows, pixel_}.count();
-    const int64_t behind = kReadPixels * pixel_ + kReadBytes;
+    const int64_t behind = kReadPixels * (is_plain_ ? columns.stride : 1) * pixel_ + kReadBytes;
     return all > std::numeric_limits<int64_t>::max() / 2 ? all : all + behind;
   }
   int64_t block_bytes() const { return steps_ * kBf16StepBytes; }
   int64_t weights_bytes() const { return blocks_ * block_bytes(); }
 
-  // [output block][kh][kw][32 input channels][pairs of channels][output channel][2]; of few channels, all of a window
-  // in place of the 32
+  // [output block][kh][kw][32 input channels][pairs of channels][output channel][2]; of few channels, those of some
+  // taps in place of the 32
   [[gnu::cold]] void pack(const float* w, uint16_t* to) const {
     const int64_t taps = axis_[0].kernel * axis_[1].kernel, places = spread_[0] * spread_[1];
-    const int64_t of_tap = is_plain_ ? channels_ : pixel_ / kStepBytes * kBf16Depth;
+    const int64_t of_tap = is_plain_ ? kBf16PlanesAtOnce : pixel_ / 2;
     LongLoop loop;
     for (int64_t o = 0; o < own_ * places; o += kBf16Columns)
       for (int64_t step = 0; step < steps_ && loop.goes_on(kBf16Depth * kBf16Columns); ++step)
         for (int64_t pair = 0; pair < kBf16Depth / 2; ++pair, to += 2 * kBf16Columns) {
           alignas(64) float numbers[2 * kBf16Columns];
           for (int64_t i = 0; i < 2 * kBf16Columns; ++i) {
-            const int64_t at = step * kBf16Depth + 2 * pair + i % 2;
+            const int64_t k = 2 * pair + i % 2, at = step * depth_ + k;
             const int64_t out = (o + i / 2) % own_, in = at % of_tap, tap = at / of_tap;
             const int64_t from =
                 spreads_ ? (in * outs_ + out) * places + (o + i / 2) / own_ : (out * channels_ + in) * taps + tap;
-            numbers[i] = out < outs_ && in < channels_ && tap < taps ? w[from] : 0.0f;
+            numbers[i] = k < depth_ && out < outs_ && in < channels_ ? w[from] : 0.0f;
           }
           bf16_round_row(numbers, 2 * kBf16Columns, 2 * kBf16Columns, to, nullptr, 0);
         }
@@ -241,9 +243,9 @@ class ConvHalf final : public Kernel {
       std::memset(to, 0, static_cast<size_t>(first * pixel_));
       std::memset(to + last * pixel_, 0, static_cast<size_t>((columns.rows - last) * pixel_));
       if (first == last) continue;
-      const char* from = x + ((n * rows.in + y) * columns.in + first * step + p - columns.begin) * pixel_;
-      const int64_t together = step == 1 ? last - first : 1;
-      for (int64_t at = first; at < last; at += together, from += step * pixel_)
+      const char* from = x + ((n * rows.in + y) * columns.in + first * step + p - columns.begin) * from_;
+      const int64_t together = step == 1 && from_ == pixel_ ? last - first : 1;
+      for (int64_t at = first; at < last; at += together, from += step * from_)
         std::memcpy(to + at * pixel_, from, static_cast<size_t>(together * pixel_));
     }
   }
@@ -294,12 +296,12 @@ class ConvHalf final : public Kernel {
     const int64_t share = task % shares_ * share_ * kBf16Blocks;
     const int64_t limit = std::min(share + share_ * kBf16Blocks, blocks_);
     Bf16Tile t;
-    t.in_pixel = is_plain_ ? steps_ * kStepBytes : pixel_;
+    t.in_pixel = is_plain_ ? axis_[1].stride * pixel_ : is_direct_ ? from_ : pixel_;
     t.w_block = block_bytes();
     t.inner = steps_;
     t.in_inner = kStepBytes;
-    t.offset = is_plain_ ? nullptr : offsets_.data();
-    t.sums = worker.sums;
+    t.offset = offsets_.data();
+    t.depth = depth_;
     if (by_pieces_) {
       for (int64_t i = first; i < last && worker.loop.goes_on(2 * steps_ * (limit - share)); ++i) {
         take_piece(i, call, t, worker);
@@ -321,15 +323,32 @@ class ConvHalf final : public Kernel {
   void multiply(const Call& call, int64_t block, int64_t limit, Bf16Tile& t, Worker& worker) const {
     const int64_t column = block * kBf16Columns % own_, place = block * kBf16Columns / own_;
     const int64_t to = place_of(place / spread_[1], place % spread_[1]) + column;
+    const int64_t* places = worker.place[worker.place_turn];
     t.blocks = static_cast<int>(std::min(kBf16Blocks, limit - block));
     t.w = call.weights + block * block_bytes();
+    t.sums = worker.sums[worker.turn];
+    worker.turn ^= 1;
+    // What is written to, and added, may be far away by now.
+    for (int64_t r = 0; r < t.pixels; ++r) {
+      if (places[r] < 0) continue;
+      __builtin_prefetch(call.y + to + places[r], 1);
+      if (call.residual != nullptr) __builtin_prefetch(call.residual + to + places[r]);
+    }
     bf16_unit()->multiply(t);
-    Bf16Pixels result = {worker.sums,  t.pixels,           t.blocks,
-                         worker.place, call.bias + column, call.residual == nullptr ? nullptr : call.residual + to,
-                         call.y + to,  activation_.low,    activation_.high};
+    store(worker);
+    worker.has_sums = true;
+    worker.last = {t.sums,      t.pixels,           t.blocks,
+                   places,      call.bias + column, call.residual == nullptr ? nullptr : call.residual + to,
+                   call.y + to, activation_.low,    activation_.high};
+  }
+
+  void store(Worker& worker) const {
+    if (!worker.has_sums) return;
+    worker.has_sums = false;
+    Bf16Pixels& result = worker.last;
     if (!activation_.is_clamp()) {
       bf16_add_to_sums(result);
-      activate(activation_, worker.sums, t.pixels * kBf16Blocks * kBf16Columns);
+      activate(activation_, result.sums, result.pixels * kBf16Blocks * kBf16Columns);
       result.bias = nullptr;
       result.residual = nullptr;
     }
@@ -338,48 +357,43 @@ class ConvHalf final : public Kernel {
 
   // The pixels of a piece, and where their results belong.
   void take_piece(int64_t i, const Call& call, Bf16Tile& t, Worker& worker) const {
-    int64_t* place = worker.place;
+    worker.place_turn ^= 1;
+    int64_t* place = worker.place[worker.place_turn];
     const Axis &rows = axis_[0], &columns = axis_[1];
     const int64_t per_line = ceil_div(width_, kBf16Pixels), line = i / per_line, at = i % per_line * kBf16Pixels;
     t.pixels = static_cast<int>(std::min(kBf16Pixels, width_ - at));
     if (is_plain_) {
-      int64_t x = at % columns.out, y = at / columns.out % rows.out, n = at / columns.out / rows.out;
-      const char* from[kBf16Pixels];
-      for (int64_t r = 0; r < t.pixels; ++r) {
-        place[r] = (at + r) * own_;
-        from[r] = call.from + ((n * rows.rows + y * rows.stride) * columns.rows + x * columns.stride) * pixel_;
-        if (++x < columns.out) continue;
-        x = 0;
-        if (++y == rows.out) y = 0, ++n;
-      }
-      bf16_bring_windows(from, t.pixels, few_.data(), static_cast<int64_t>(few_.size()), worker.windows);
-      t.in = worker.windows;
+      for (int64_t r = 0; r < t.pixels; ++r) place[r] = (line * columns.out + at + r) * to_;
+      const int64_t row = line / rows.out * rows.rows + line % rows.out * rows.stride;
+      t.in = call.from + (row * columns.rows + at * columns.stride) * pixel_;
       return;
     }
     if (is_direct_) {
       for (int64_t r = 0; r < t.pixels; ++r) {
         const int64_t line_of = (at + r) / columns.in;
         place[r] =
-            spreads_ ? place_of(line_of * spread_[0], (at + r - line_of * columns.in) * spread_[1]) : (at + r) * own_;
+            spreads_ ? place_of(line_of * spread_[0], (at + r - line_of * columns.in) * spread_[1]) : (at + r) * to_;
       }
-      t.in = call.from + at * pixel_;
+      t.in = call.from + at * from_;
       return;
     }
     t.in = call.from + line * rows.used * columns.used * plane_bytes() + at * pixel_;
     int64_t y = at / columns.rows, x = at % columns.rows;
     for (int64_t r = 0; r < t.pixels; ++r) {
-      place[r] = x < columns.out ? ((line * rows.out + y) * columns.out + x) * own_ : -1;
+      place[r] = x < columns.out ? ((line * rows.out + y) * columns.out + x) * to_ : -1;
       if (++x == columns.rows) ++y, x = 0;
     }
   }
 
   // Where a pixel of a transposed convolution's results is.
-  int64_t place_of(int64_t row, int64_t column) const { return (row * axis_[1].in * spread_[1] + column) * own_; }
+  int64_t place_of(int64_t row, int64_t column) const { return (row * axis_[1].in * spread_[1] + column) * to_; }
 
   Activation activation_;
   Axis axis_[2];
   int64_t images_ = 0, channels_ = 0, outs_ = 0, own_ = 0, macs_ = 0;
-  int64_t pixel_ = 0;  // bytes of a pixel of the image that is read
+  int64_t pixel_ = 0;           // bytes of a pixel of the image that is read
+  int64_t from_ = 0, to_ = 0;   // bytes from one of its pixels to the next; numbers between those of the result
+  int64_t depth_ = kBf16Depth;  // numbers of a pixel, or of some taps, in a step
   int64_t steps_ = 0, width_ = 0, lines_ = 0, pieces_ = 0, blocks_ = 0;
   int64_t part_ = 1, parts_ = 1, share_ = 1, shares_ = 1;  // pieces of a part, pairs of blocks of a share
   bool by_pieces_ = false;  // all weights of a share for a piece, which stays in the first cache
@@ -388,7 +402,6 @@ class ConvHalf final : public Kernel {
   bool is_plain_ = false;  // few channels, in planes
   bool is_direct_ = false, is_empty_ = false;
   std::vector<int64_t> offsets_;  // of the steps
-  std::vector<Bf16Piece> few_;    // of a window of few channels
   KeptMemory kept_;
   Packed weights_;
   int threads_ = 1;
@@ -399,11 +412,15 @@ class ConvHalf final : public Kernel {
 LayoutRule layout_of_half_images(const std::vector<const TensorType*>& in, LayoutRule other) {
   if (!kHasLowPrecision || bf16_unit() == nullptr || in.size() < 2 || (in.size() > 4 && in[4] != nullptr)) return other;
   const Shape &x = in[0]->shape, &w = in[1]->shape;
-  if (in[0]->dtype != DType::kF32 || x.rank() != 4 || x.count() == 0 || w.count() == 0 || w[1] != x[1] ||
-      w[2] * w[3] > kHalfTaps || std::max(x[1], w[0]) > kHalfChannels)
-    return other;
-  const bool few = x[1] <= kBf16PlanesAtOnce && 2 * x[1] * w[2] * w[3] <= kFewBytes;
+  if (in[0]->dtype != DType::kF32 || x.rank() != 4 || x.count() == 0 || w.count() == 0) return other;
+  if (is_half_depthwise(*in[0], *in[1])) return in.size() > kAdded && in[kAdded] != nullptr ? other : LayoutRule::kLast;
+  if (w[1] != x[1] || w[2] * w[3] > kHalfTaps || std::max(x[1], w[0]) > kHalfChannels) return other;
+  const bool few = x[1] <= kBf16PlanesAtOnce;
   return few && (in.size() < 4 || in[3] == nullptr) ? LayoutRule::kMakesLast : LayoutRule::kLast;
+}
+
+bool is_half_depthwise(const TensorType& image, const TensorType& weights) {
+  return weights.shape.rank() == 4 && weights.shape[1] == 1 && weights.shape[0] == image.shape[1] && image.shape[1] > 1;
 }
 
 std::unique_ptr<Kernel> create_conv_half(bool transposed) { return std::make_unique<ConvHalf>(transposed); }
@@ -422,6 +439,7 @@ namespace minnow {
 
 LayoutRule layout_of_half_images(const std::vector<const TensorType*>&, LayoutRule other) { return other; }
 LayoutRule layout_of_half_deconv(const std::vector<const TensorType*>&, LayoutRule other) { return other; }
+bool is_half_depthwise(const TensorType&, const TensorType&) { return false; }
 std::unique_ptr<Kernel> create_conv_half(bool) { return nullptr; }
 
 }  // namespace minnow

@@ -15,5 +15,8 @@ LayoutRule layout_of_half_images(const std::vector<const TensorType*>& inputs, L
 // Of a transposed one, each of whose results comes from one pixel.
 LayoutRule layout_of_half_deconv(const std::vector<const TensorType*>& inputs, LayoutRule other);
 std::unique_ptr<Kernel> create_conv_half(bool transposed);
+// Whether each result comes from one channel, by the types of image and weights.
+bool is_half_depthwise(const TensorType& image, const TensorType& weights);
+std::unique_ptr<Kernel> create_depthwise_half();
 
 }  // namespace minnow

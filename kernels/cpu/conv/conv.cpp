@@ -348,7 +348,8 @@ LayoutRule layout_half_conv(const std::vector<const TensorType*>& inputs) {
 }
 
 std::unique_ptr<Kernel> create_float_conv(const NodeContext& node) {
-  if (kHasLast && node.out[0]->layout == Layout::kLast) return create_conv_half(false);
+  if (kHasLast && node.out[0]->layout == Layout::kLast)
+    return is_half_depthwise(*node.in[0], *node.in[1]) ? create_depthwise_half() : create_conv_half(false);
   if (!is_packed(node.in)) return make_conv_plain(node);
   return std::make_unique<ConvPacked>();
 }

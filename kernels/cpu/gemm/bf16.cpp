@@ -105,7 +105,7 @@ void Bf16Gemm::run(const GemmCall& call) const {
     const int64_t band_rows = band_tiles_ * kBf16Pixels;
     const char* first = half_a_ ? a + chunk * 2 * k_ : rounded;
     each(ceil_div(rows, band_rows) * groups_, [&](int64_t begin, int64_t end, int worker) {
-      bf16_unit()->begin();
+      bf16_unit()->begin(kBf16Depth);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = i / groups_ * band_rows, group = i % groups_;
         multiply(call, chunk + row, std::min(band_rows, rows - row), first + row / kBf16Pixels * tile_bytes(),

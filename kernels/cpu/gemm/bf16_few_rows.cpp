@@ -93,10 +93,18 @@ void blocks_of(const Bf16RowsCall& g, int64_t stride, int64_t begin, int64_t end
 
 // As many blocks at once as leave their sums in 8 of at least 16 registers.
 void bf16_rows_blocks(const Bf16RowsCall& g, int64_t stride, int rows, int64_t begin, int64_t end) {
+#if HWY_TARGET == HWY_SSE4  // on the oldest processors one by one: less code
+  Bf16RowsCall row = g;
+  for (; rows > 0; --rows, row.a += g.lda, row.c += g.ldc) {
+    blocks_of<1, 4>(row, stride, begin, end);
+    if (g.start != nullptr) row.start += g.ldc;
+  }
+#else
   if (rows == 1) return blocks_of<1, 4>(g, stride, begin, end);
   if (rows == 2) return blocks_of<2, 4>(g, stride, begin, end);
   if (rows == 3) return blocks_of<3, 2>(g, stride, begin, end);
   return blocks_of<4, 2>(g, stride, begin, end);
+#endif
 }
 
 }  // namespace minnow::HWY_NAMESPACE

@@ -55,6 +55,28 @@ void round_row(const float* from, int64_t n, int64_t count, uint16_t* to, uint16
   }
 }
 
+void add_to_sums(const Bf16Pixels& t) {
+  const D d;
+  const hn::RebindToUnsigned<D> bits;
+  const hn::Rebind<uint16_t, D> half;
+  for (int p = 0; p < t.pixels; ++p) {
+    if (t.place[p] < 0) continue;
+    for (int64_t i = 0; i < t.blocks * 16; i += kLanes) {
+      float* sums = t.sums + p * 32 + i;
+      auto x = hn::Load(d, sums);
+      if (t.bias != nullptr) x = hn::Add(x, hn::LoadU(d, t.bias + i));
+      if (t.residual != nullptr) {
+        const auto more = hn::PromoteTo(bits, hn::LoadU(half, t.residual + t.place[p] + i));
+        x = hn::Add(x, hn::BitCast(d, hn::ShiftLeft<16>(more)));
+      }
+      hn::Store(x, d, sums);
+    }
+  }
+}
+
+// Blocks of 16 columns are those of the largest registers.
+#if HWY_TARGET == HWY_AVX3
+
 void round_blocks(const float* first, const float* second, int64_t channels, int64_t pixels, uint16_t* to,
                   uint16_t* left) {
   const float* blocks[2] = {first, second};
@@ -119,6 +141,13 @@ void finish(const Bf16Result& t) {
   }
 }
 
+#else
+
+void round_blocks(const float*, const float*, int64_t, int64_t, uint16_t*, uint16_t*) {}
+void finish(const Bf16Result&) {}
+
+#endif
+
 }  // namespace minnow::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -141,6 +170,7 @@ HWY_AFTER_NAMESPACE();
 namespace minnow {
 
 HWY_EXPORT(round_row);
+HWY_EXPORT(add_to_sums);
 HWY_EXPORT(round_blocks);
 HWY_EXPORT(finish);
 
@@ -196,7 +226,7 @@ void multiply_tiles(Tiles& tiles, const Bf16Tile& t) {
 
 template <class Tiles>
 void multiply(const Bf16Tile& t) {
-  Tiles tiles;
+  Tiles tiles(static_cast<int>(2 * t.depth));
   if (t.pixels > kAmxRows) {
     t.blocks == 2 ? multiply_tiles<Tiles, 2, 2>(tiles, t) : multiply_tiles<Tiles, 2, 1>(tiles, t);
   } else {
@@ -206,9 +236,10 @@ void multiply(const Bf16Tile& t) {
 
 // Cold, so that it is compiled for size: tests alone run it, and a first product that is compared with it.
 [[gnu::cold]] void emulate(const Bf16Tile& t) { multiply<EmulatedTiles>(t); }
+void begin_nothing(int64_t) {}
 
 constexpr double kAmxGain = 16;
-constexpr Bf16Unit kEmulated = {"amx_emulated", kAmxGain, EmulatedTiles::begin, EmulatedTiles::end, emulate};
+constexpr Bf16Unit kEmulated = {"amx_emulated", kAmxGain, begin_nothing, EmulatedTiles::end, emulate};
 
 #if MINNOW_AVX512
 // Whether a unit multiplies as the emulation: exactly where all sums are small integers, which no order of summing
@@ -250,7 +281,7 @@ bool multiplies_right(const Bf16Unit& unit) {
         t.sums = data->sums[0];
         kEmulated.multiply(t);
         t.sums = data->sums[1];
-        unit.begin();
+        unit.begin(kBf16Depth);
         unit.multiply(t);
         unit.end();
         for (int p = 0; p < pixels; ++p)
@@ -264,7 +295,9 @@ bool multiplies_right(const Bf16Unit& unit) {
   return true;
 }
 
-constexpr Bf16Unit kAmx = {"amx", kAmxGain, AmxTiles::begin, AmxTiles::end, multiply<AmxTiles>};
+void begin_tiles(int64_t depth) { AmxTiles::begin(static_cast<int>(2 * depth), kAmxRows); }
+
+constexpr Bf16Unit kAmx = {"amx", kAmxGain, begin_tiles, AmxTiles::end, multiply<AmxTiles>};
 
 struct Features {
   bool avx512_bf16 = false, amd = false;
@@ -323,9 +356,10 @@ UnitChoice choose_unit() {
     choice.status = fail(Code::kUsage, "MINNOW_BF16=%s: it is one of amx, avx512, emulated, none", wanted.c_str());
     return choice;
   }
-  if (pack_width() == kBf16Columns) {
-    if (wanted == "emulated") choice.unit = &kEmulated;
 #if MINNOW_AVX512
+  // Images whose channels are last are computed with AVX2 too, if only to test what is written for them.
+  if (wanted == "emulated" && 2 * pack_width() >= kBf16Columns) choice.unit = &kEmulated;
+  if (pack_width() == kBf16Columns) {
     const Features has = features();
     if ((wanted.empty() || wanted == "amx") && request_amx(AmxNumbers::kBf16) && multiplies_right(kAmx))
       choice.unit = &kAmx;
@@ -333,8 +367,8 @@ UnitChoice choose_unit() {
     const bool fast = has.avx512_bf16 && has.amd && multiplies_right(*bf16_avx512_unit());
     if (wanted.empty() && choice.unit == nullptr && fast) choice.unit = bf16_avx512_unit();
     if (wanted == "avx512" && survives(*bf16_avx512_unit())) choice.unit = bf16_avx512_unit();
-#endif
   }
+#endif
   if (!wanted.empty() && choice.unit == nullptr)
     choice.status =
         fail(Code::kUsage, "MINNOW_BF16=%s: this machine has no such unit, or not with the instruction set %s",
@@ -382,20 +416,21 @@ bool bf16_round_pair([[maybe_unused]] const float* first, [[maybe_unused]] const
 }
 
 #if MINNOW_AVX512
-void bf16_add_to_sums(const Bf16Pixels& t) {
-  const int64_t n = t.blocks * kBf16Columns;
-  for (int p = 0; p < t.pixels; ++p) {
-    float* sums = t.sums + p * kBf16Blocks * kBf16Columns;
-    for (int64_t i = 0; i < n; ++i) {
-      if (t.bias != nullptr) sums[i] += t.bias[i];
-      if (t.residual == nullptr || t.place[p] < 0) continue;
-      const uint32_t bits = uint32_t{t.residual[t.place[p] + i]} << 16;
-      float more;
-      std::memcpy(&more, &bits, sizeof(more));
-      sums[i] += more;
+[[gnu::cold]] static void join_planes(const float* from, int64_t plane, int64_t channels, int64_t pixels,
+                                      uint16_t* to) {
+  for (int64_t p = 0; p < pixels; ++p)
+    for (int64_t c = 0; c < kBf16PlanesAtOnce; ++c) {
+      uint16_t numbers[kBf16Depth];
+      bf16_round_row(from + c * plane + p, c < channels, kBf16Depth, numbers, nullptr, 0);
+      *to++ = numbers[0];
     }
-  }
 }
+
+void bf16_join_planes(const float* from, int64_t plane, int64_t channels, int64_t pixels, uint16_t* to) {
+  (pack_width() == kBf16Columns ? bf16_join_planes_avx512 : join_planes)(from, plane, channels, pixels, to);
+}
+
+void bf16_add_to_sums(const Bf16Pixels& t) { HWY_DYNAMIC_DISPATCH(add_to_sums)(t); }
 
 void bf16_store_pixels(const Bf16Pixels& t) {
   if (rounds_by_instruction()) return bf16_store_avx512(t);
@@ -416,7 +451,7 @@ void bf16_store_pixels(const Bf16Pixels& t) {
 const Bf16Unit* bf16_unit() { return kHasLowPrecision ? unit_choice().unit : nullptr; }
 
 double bf16_gain(Precision precision) {
-  if (precision == Precision::kHigh || bf16_unit() == nullptr) return 1;
+  if (precision == Precision::kHigh || bf16_unit() == nullptr || pack_width() != kBf16Columns) return 1;
   const double gain = unit_choice().named ? kAmxGain : bf16_unit()->gain;  // what is asked for by name is used
   return std::max(1.0, precision == Precision::kNormal ? gain / 3 : gain);
 }

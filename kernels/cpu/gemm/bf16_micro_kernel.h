@@ -27,6 +27,7 @@ struct Bf16Tile {
   int64_t middle = 1, in_middle = 0;
   int64_t inner = 1, in_inner = 0;
   const int64_t* offset = nullptr;  // of each inner step, in place of in_inner
+  int64_t depth = kBf16Depth;       // numbers of a pixel that are read in a step, an even number
   float* sums = nullptr;            // [32][32], aligned to 64 bytes
   int pixels = 0, blocks = 0;
   // What will be read soon is brought closer meanwhile; may be nothing.
@@ -41,9 +42,9 @@ struct Bf16Tile {
 };
 
 struct Bf16Unit {
-  const char* name;  // what schemes are called after
-  double gain;       // products per cycle, as a multiple of those of f32
-  void (*begin)();   // a thread calls these around its tiles
+  const char* name;              // what schemes are called after
+  double gain;                   // products per cycle, as a multiple of those of f32
+  void (*begin)(int64_t depth);  // a thread calls these around its tiles
   void (*end)();
   void (*multiply)(const Bf16Tile&);
 };
@@ -96,20 +97,10 @@ void bf16_round_blocks(const float* first, const float* second, int64_t channels
 bool bf16_round_pair(const float* first, const float* second, int64_t columns, uint16_t* to);
 void bf16_round_pair_avx512(const float* first, const float* second, int64_t columns, uint16_t* to);
 
-// Pixels of a few planes of numbers, rounded, with the channels of a pixel side by side. With the instruction set
-// avx512.
-constexpr int64_t kBf16PlanesAtOnce = 4;  // channels at the most
+// Pixels of a few planes of numbers, rounded, with the channels of a pixel side by side, and zeros beyond them.
+constexpr int64_t kBf16PlanesAtOnce = 4;  // channels of a pixel, and planes at the most
 void bf16_join_planes(const float* from, int64_t plane, int64_t channels, int64_t pixels, uint16_t* to);
-
-// A part of a window that lies in one piece: which of the 32 numbers of a step it is, and how many bytes from the begin
-// of the window the first of the 32 would be.
-struct Bf16Piece {
-  int64_t offset;
-  uint32_t numbers;
-  bool is_last;  // of its step
-};
-// Windows brought together: all pieces of each, whole steps with zeros where there is no piece. Reads no other numbers.
-void bf16_bring_windows(const char* const* from, int64_t count, const Bf16Piece* pieces, int64_t n, char* to);
+void bf16_join_planes_avx512(const float* from, int64_t plane, int64_t channels, int64_t pixels, uint16_t* to);
 
 // bf16_store_pixels() by an instruction of avx512_bf16, as bf16_round_avx512().
 void bf16_store_avx512(const Bf16Pixels& result);

@@ -29,7 +29,7 @@ MINNOW_BF16_TARGET void pixels_of(const Bf16Tile& t, const char* in, float* out)
         const int64_t i = step / terms, term = step % terms;
         const char* from = in + o * t.in_outer + m * t.in_middle + (term == 1 ? t.in_left : 0) +
                            (t.offset == nullptr ? i * t.in_inner : t.offset[i]);
-        for (int pair = 0; pair < 16; ++pair) {
+        for (int64_t pair = 0; 2 * pair < t.depth; ++pair) {
           __m512i weight[NB];
 #pragma GCC unroll 2
           for (int b = 0; b < NB; ++b) weight[b] = _mm512_load_si512(w + b * t.w_block + pair * 64);
@@ -68,7 +68,7 @@ void multiply(const Bf16Tile& t) { t.blocks == 2 ? multiply_blocks<2>(t) : multi
 }  // namespace
 
 const Bf16Unit* bf16_avx512_unit() {
-  static const Bf16Unit unit = {"bf16", 2, [] {}, [] {}, multiply};
+  static const Bf16Unit unit = {"bf16", 2, [](int64_t) {}, [] {}, multiply};
   return &unit;
 }
 
@@ -96,38 +96,25 @@ __attribute__((target("avx512f,avx512bf16,avx512bw"))) void bf16_round_pair_avx5
   _mm512_storeu_si512(to, _mm512_permutexvar_epi16(order, both));
 }
 
-__attribute__((target("avx512f,avx512bw"))) void bf16_join_planes(const float* from, int64_t plane, int64_t channels,
-                                                                  int64_t pixels, uint16_t* to) {
+__attribute__((target("avx512f,avx512bw"))) void bf16_join_planes_avx512(const float* from, int64_t plane,
+                                                                         int64_t channels, int64_t pixels,
+                                                                         uint16_t* to) {
   constexpr int64_t kPixels = 32;
   alignas(64) uint16_t order[kBf16PlanesAtOnce * kPixels], rounded[kBf16PlanesAtOnce * kPixels] = {};
-  for (int64_t i = 0; i < channels * kPixels; ++i)
-    order[i] = static_cast<uint16_t>(i % channels * kPixels + i / channels);
-  for (; pixels > 0; pixels -= kPixels, from += kPixels, to += channels * kPixels) {
+  for (int64_t i = 0; i < kBf16PlanesAtOnce * kPixels; ++i)
+    order[i] = static_cast<uint16_t>(i % kBf16PlanesAtOnce * kPixels + i / kBf16PlanesAtOnce);
+  for (; pixels > 0; pixels -= kPixels, from += kPixels, to += kBf16PlanesAtOnce * kPixels) {
     for (int64_t c = 0; c < channels; ++c)
       bf16_round_row(from + c * plane, std::min(pixels, kPixels), kPixels, rounded + c * kPixels, nullptr, 0);
-    for (int64_t v = 0; v < channels; ++v) {
+    for (int64_t v = 0; v < kBf16PlanesAtOnce; ++v) {
       const __m512i index = _mm512_load_si512(order + v * kPixels);
       const __m512i two = _mm512_permutex2var_epi16(_mm512_load_si512(rounded), index, _mm512_load_si512(rounded + 32));
       const __m512i more =
           _mm512_permutex2var_epi16(_mm512_load_si512(rounded + 64), index, _mm512_load_si512(rounded + 96));
       const __mmask32 upper = _mm512_cmpge_epu16_mask(index, _mm512_set1_epi16(64));
-      const int64_t left = std::clamp<int64_t>(channels * pixels - v * kPixels, 0, kPixels);
+      const int64_t left = std::clamp<int64_t>(kBf16PlanesAtOnce * pixels - v * kPixels, 0, kPixels);
       const auto stored = static_cast<__mmask32>((uint64_t{1} << left) - 1);
       _mm512_mask_storeu_epi16(to + v * kPixels, stored, _mm512_mask_blend_epi16(upper, two, more));
-    }
-  }
-}
-
-__attribute__((target("avx512f,avx512bw"))) void bf16_bring_windows(const char* const* from, int64_t count,
-                                                                    const Bf16Piece* pieces, int64_t n, char* to) {
-  for (int64_t i = 0; i < count; ++i) {
-    __m512i step = _mm512_setzero_si512();
-    for (int64_t k = 0; k < n; ++k) {
-      step = _mm512_mask_loadu_epi16(step, pieces[k].numbers, from[i] + pieces[k].offset);
-      if (!pieces[k].is_last) continue;
-      _mm512_storeu_si512(to, step);
-      to += sizeof(step);
-      step = _mm512_setzero_si512();
     }
   }
 }

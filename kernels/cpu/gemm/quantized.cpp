@@ -507,7 +507,7 @@ void QuantizedGemm::run_bf16(const GemmCall& call) const {
       t.in_inner = lines * t.in_pixel;
       t.sums = sums;
       LongLoop loop;
-      bf16_unit()->begin();
+      bf16_unit()->begin(kBf16Depth);
       for (int64_t pair = first; pair < end && loop.goes_on(rows * columns * k / 64); ++pair) {
         t.blocks = static_cast<int>(std::min(kBf16Blocks, form_.panels() - pair * kBf16Blocks));
         for (int64_t b = 0; b < t.blocks; ++b)

@@ -366,7 +366,8 @@ class ResizeKernel final : public Kernel {
   // The same of images of bf16 whose channels are last, both axes at once.
   void blend(const RunContext& c, const uint16_t* src, uint16_t* dst) {
     const int64_t height = grid_.axis[1].out, width = grid_.axis[2].out, own = grid_.axis[3].out;
-    const int64_t line = grid_.axis[2].in * own, image = grid_.axis[1].in * line;
+    const int64_t from = half_pixel(x_), to = half_pixel(y_);  // from one pixel to the next
+    const int64_t line = grid_.axis[2].in * from, image = grid_.axis[1].in * line;
     const auto taps = [&](int k, int64_t i, int32_t* same) {
       static constexpr float kWhole = 1;
       for (const Pass& pass : passes_)
@@ -383,7 +384,7 @@ class ResizeKernel final : public Kernel {
             for (int64_t at = 0; at < width && loop.goes_on(y.n * own / 8); ++at) {
               const HalfTaps x = taps(2, at, &column);
               for (int64_t k = 0; k < own; k += kHalvesAtOnce)
-                blend_halves(src + i / height * image + k, y, line, x, own, dst + (i * width + at) * own + k);
+                blend_halves(src + i / height * image + k, y, line, x, from, dst + (i * width + at) * to + k);
             }
           }
         });

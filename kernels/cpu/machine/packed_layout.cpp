@@ -10,7 +10,7 @@ int64_t stored_bytes(const TensorType& type) {
   TensorType padded = type;
   if (type.layout == Layout::kLast) {
     const bool rounds = type.dtype == DType::kF32;
-    const int64_t channels = rounds ? 2 * half_channels(type.shape[1]) : last_channels(type.shape[1]);
+    const int64_t channels = rounds ? 2 * half_pixel(type) : last_channels(type.shape[1]);
     if (rounds) padded.dtype = DType::kU8;
     padded.shape = Shape{type.shape[0], type.shape.count(2, type.shape.rank()), channels};
     const int64_t bytes = padded.bytes(), behind = kReadPixels * channels + kReadBytes;

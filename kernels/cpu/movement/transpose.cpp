@@ -264,32 +264,29 @@ namespace {
 
 // Planes of f32 and pixels of bf16, with zeros beyond their channels.
 [[maybe_unused]] void convert_half(const Tensor& from, Tensor* to, ThreadPool* pool) {
-  constexpr int64_t kPixels = 16, kChannels = 32;
+  constexpr int64_t kPixels = 64, kChannels = 32;
   const bool makes = to->type.layout == Layout::kLast;
   const Shape& s = from.shape();
   const int64_t channels = s[1], area = s.count(2, s.rank()), own = half_channels(channels);
+  const int64_t pixel = half_pixel(makes ? to->type : from.type);
   const int64_t parts = (area + kPixels - 1) / kPixels;
   const auto range = [&](int64_t begin, int64_t end, int) {
-    float pixels[kPixels * kChannels];
+    float floats[kPixels * kChannels];
+    uint16_t halves[kPixels * kChannels];
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first = i % parts * kPixels, n = std::min(kPixels, area - first);
       for (int64_t c = 0; c < own; c += kChannels) {
         const int64_t some = std::clamp<int64_t>(channels - c, 0, kChannels);
-        const int64_t plain = (i / parts * channels + c) * area + first, last = (i / parts * area + first) * own + c;
-        const auto bytes = [](auto* at) { return reinterpret_cast<char*>(at); };
+        const int64_t plain = (i / parts * channels + c) * area + first, last = (i / parts * area + first) * pixel + c;
         if (makes) {
-          transpose({n, some, area, kChannels, some, n}, reinterpret_cast<const char*>(from.as<float>() + plain),
-                    bytes(pixels), sizeof(float));
+          transpose({n, some, area, kChannels, some, n}, from.as<float>() + plain, floats, sizeof(float));
           for (int64_t p = 0; p < n; ++p)
-            bf16_round_row(pixels + p * kChannels, some, kChannels, to->as<uint16_t>() + last + p * own, nullptr, 0);
+            bf16_round_row(floats + p * kChannels, some, kChannels, to->as<uint16_t>() + last + p * pixel, nullptr, 0);
           continue;
         }
-        for (int64_t p = 0; p < n; ++p)
-          for (int64_t k = 0; k < some; ++k) {
-            const uint32_t bits = uint32_t{from.as<uint16_t>()[last + p * own + k]} << 16;
-            std::memcpy(pixels + p * kChannels + k, &bits, sizeof(bits));
-          }
-        transpose({some, n, kChannels, area, n, some}, bytes(pixels), bytes(to->as<float>() + plain), sizeof(float));
+        transpose({some, n, pixel, kPixels, n, kChannels}, from.as<uint16_t>() + last, halves, sizeof(uint16_t));
+        for (int64_t k = 0; k < some; ++k)
+          convert(DType::kBF16, halves + k * kPixels, DType::kF32, to->as<float>() + plain + k * area, n);
       }
     }
   };
@@ -305,17 +302,25 @@ namespace {
 void join_channels_last(const std::vector<const Tensor*>& from, Tensor* to, ThreadPool* pool) {
   constexpr int64_t kLine = 64;
   const bool half = to->type.dtype == DType::kF32;
-  const auto stored = [&](int64_t n) { return half ? 2 * half_channels(n) : last_channels(n); };
-  const int64_t pixels = to->dim(0) * to->dim(2) * to->dim(3), own = stored(to->dim(1));
+  const auto stored = [&](const TensorType& x) { return half ? 2 * half_pixel(x) : last_channels(x.shape[1]); };
+  const int64_t pixels = to->dim(0) * to->dim(2) * to->dim(3), own = stored(to->type);
+  const int64_t channels = half ? 2 * half_channels(to->dim(1)) : own;
+  const char* end_of_parts = to->as<char>();
+  const bool lie_there = std::all_of(from.begin(), from.end(), [&](const Tensor* x) {
+    const bool is_there = x->data == end_of_parts;
+    end_of_parts += (half ? 2 : 1) * x->dim(1);
+    return is_there;
+  });
+  if (lie_there) return;
   pool->parallel_for(pixels, 1 + 65536 / own, [&](int64_t begin, int64_t end, int) {
     for (int64_t p = begin; p < end; ++p) {
-      char *out = to->as<char>() + p * own, *const behind = out + own;
+      char *out = to->as<char>() + p * own, *const behind = out + channels;
       const bool whole = (end - 1 - p) * own >= kLine;
       for (const Tensor* x : from) {
         const int64_t bytes = (half ? 2 : 1) * x->dim(1);
-        const char* in = x->as<char>() + p * stored(x->dim(1));
-        for (int64_t at = 0; at < bytes && whole; at += kLine) std::memcpy(out + at, in + at, kLine);
-        if (!whole) std::memcpy(out, in, static_cast<size_t>(bytes));
+        const char* in = x->as<char>() + p * stored(x->type);
+        for (int64_t at = 0; at < bytes && whole && in != out; at += kLine) std::memcpy(out + at, in + at, kLine);
+        if (!whole && in != out) std::memcpy(out, in, static_cast<size_t>(bytes));
         out += bytes;
       }
       if (out < behind) std::memset(out, 0, static_cast<size_t>(behind - out));

@@ -1,132 +1,181 @@
 #include "kernels/cpu/pool/half.h"
 
-#include "kernels/cpu/machine/packed_layout.h"
+#define HWY_TARGET_INCLUDE __BASE_FILE__
 #include "kernels/cpu/machine/simd.h"
-
-#if MINNOW_AVX512
-#include <immintrin.h>
-
+//
 #include <algorithm>
 #include <cstring>
 
-#define MINNOW_HALVES __attribute__((target("avx512f,avx512bw")))
+#include "kernels/cpu/convert/half_numbers-inl.h"
+#include "kernels/cpu/machine/packed_layout.h"
 
-namespace minnow {
-namespace {
+HWY_BEFORE_NAMESPACE();
+namespace minnow::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+#if MINNOW_HAS_HALF_NUMBERS
+
+using HalfIntegers = hn::Repartition<int16_t, HalfPairs>;
 
 // As integers numbers are in order, but for the negative ones, where the order is the other way round.
-MINNOW_HALVES inline __attribute__((always_inline)) __m512i in_order(__m512i v) {
-  return _mm512_xor_si512(v, _mm512_and_si512(_mm512_srai_epi16(v, 15), _mm512_set1_epi16(0x7fff)));
+HWY_INLINE hn::Vec<HalfIntegers> half_in_order(hn::Vec<HalfIntegers> v) {
+  return hn::Xor(v, hn::And(hn::BroadcastSignBit(v), hn::Set(HalfIntegers(), 0x7fff)));
 }
 
-// All lanes by 16 bits. With a mask, because compilers warn of what the instructions without leave undefined.
-MINNOW_HALVES inline __attribute__((always_inline)) __m512i up(__m512i v) {
-  return _mm512_maskz_slli_epi32(0xffff, v, 16);
-}
-MINNOW_HALVES inline __attribute__((always_inline)) __m512i down(__m512i v) {
-  return _mm512_maskz_srli_epi32(0xffff, v, 16);
-}
-
-// Odd numbers of 32.
-MINNOW_HALVES inline __attribute__((always_inline)) __m512 upper_of(__m512i v) {
-  return _mm512_castsi512_ps(_mm512_and_si512(v, _mm512_set1_epi32(-65536)));
-}
-
-// To the nearest, ties to even, in the upper halves. The lower halves of NaN are 0, as sums of such numbers leave them.
-MINNOW_HALVES inline __attribute__((always_inline)) __m512i rounded(__m512 sum) {
-  const __m512i bits = _mm512_castps_si512(sum);
-  const __m512i last = _mm512_and_si512(down(bits), _mm512_set1_epi32(1));
-  return _mm512_add_epi32(bits, _mm512_add_epi32(last, _mm512_set1_epi32(0x7fff)));
-}
-
-}  // namespace
-
-MINNOW_HALVES void max_halves(const uint16_t* in, const ByteColumns& c, uint16_t* out) {
-  const __m512i magnitude = _mm512_set1_epi16(0x7fff), infinity = _mm512_set1_epi16(0x7f80);
-  __m512i most = in_order(_mm512_set1_epi16(static_cast<short>(0xff80))), largest = _mm512_setzero_si512();
-  for (int64_t z = 0; z < c.planes; ++z)
-    for (int64_t y = 0; y < c.rows; ++y) {
-      const __m512i v = _mm512_loadu_si512(in + z * c.plane + y * c.row);
-      most = _mm512_max_epi16(most, in_order(v));
-      largest = _mm512_max_epu16(largest, _mm512_and_si512(v, magnitude));
-    }
-  const __mmask32 nan = _mm512_cmpgt_epu16_mask(largest, infinity);
-  _mm512_storeu_si512(out, _mm512_mask_blend_epi16(nan, in_order(most), _mm512_set1_epi16(0x7fc0)));
-}
-
-// Sums of the even and the odd channels.
-MINNOW_HALVES inline __attribute__((always_inline)) void sum_halves(const uint16_t* in, const ByteColumns& c,
-                                                                    __m512* even, __m512* odd) {
-  *even = *odd = _mm512_setzero_ps();
-  for (int64_t z = 0; z < c.planes; ++z) {
-    __m512 some_even = _mm512_setzero_ps(), some_odd = some_even;
-    for (int64_t y = 0; y < c.rows; ++y) {
-      const __m512i v = _mm512_loadu_si512(in + z * c.plane + y * c.row);
-      some_even = _mm512_add_ps(some_even, _mm512_castsi512_ps(up(v)));
-      some_odd = _mm512_add_ps(some_odd, upper_of(v));
-    }
-    *even = _mm512_add_ps(*even, some_even);
-    *odd = _mm512_add_ps(*odd, some_odd);
+MINNOW_HALF_NUMBERS void max_of_halves(const uint16_t* in, const ByteColumns& c, uint16_t* out) {
+  const HalfIntegers d;
+  for (int64_t k = 0; k < kHalvesAtOnce; k += 2 * kHalfPairs) {
+    // The magnitudes of numbers are below infinity's, but for NaN.
+    auto most = half_in_order(hn::Set(d, static_cast<int16_t>(0xff80))), largest = hn::Zero(d);
+    for (int64_t z = 0; z < c.planes; ++z)
+      for (int64_t y = 0; y < c.rows; ++y) {
+        const auto v = hn::BitCast(d, load_pairs(in + z * c.plane + y * c.row + k));
+        most = hn::Max(most, half_in_order(v));
+        largest = hn::Max(largest, hn::And(v, hn::Set(d, 0x7fff)));
+      }
+    const auto nan = hn::Gt(largest, hn::Set(d, 0x7f80));
+    hn::StoreU(hn::IfThenElse(nan, hn::Set(d, 0x7fc0), half_in_order(most)), d, reinterpret_cast<int16_t*>(out + k));
   }
 }
 
-MINNOW_HALVES inline __attribute__((always_inline)) void store_rounded(__m512 even, __m512 odd, uint16_t* out) {
-  _mm512_storeu_si512(out, _mm512_mask_blend_epi16(0xaaaaaaaa, down(rounded(even)), rounded(odd)));
+// Sums of the even and the odd channels, times `factor`.
+HWY_INLINE void mean_of_half_pairs(const uint16_t* in, const ByteColumns& c, float factor, hn::Vec<HalfFloats>* even,
+                                   hn::Vec<HalfFloats>* odd) {
+  const HalfFloats d;
+  *even = *odd = hn::Zero(d);
+  for (int64_t z = 0; z < c.planes; ++z) {
+    auto some_even = hn::Zero(d), some_odd = hn::Zero(d);
+    for (int64_t y = 0; y < c.rows; ++y) {
+      const auto v = load_pairs(in + z * c.plane + y * c.row);
+      some_even = hn::Add(some_even, even_of(v));
+      some_odd = hn::Add(some_odd, odd_of(v));
+    }
+    *even = hn::Add(*even, some_even);
+    *odd = hn::Add(*odd, some_odd);
+  }
+  *even = hn::Mul(*even, hn::Set(d, factor));
+  *odd = hn::Mul(*odd, hn::Set(d, factor));
 }
 
-MINNOW_HALVES void mean_halves(const uint16_t* in, const ByteColumns& c, float factor, uint16_t* out) {
-  __m512 even, odd;
-  sum_halves(in, c, &even, &odd);
-  store_rounded(_mm512_mul_ps(even, _mm512_set1_ps(factor)), _mm512_mul_ps(odd, _mm512_set1_ps(factor)), out);
+MINNOW_HALF_NUMBERS void mean_of_halves(const uint16_t* in, const ByteColumns& c, float factor, uint16_t* out) {
+  hn::Vec<HalfFloats> even, odd;
+  for (int64_t k = 0; k < kHalvesAtOnce; k += 2 * kHalfPairs) {
+    mean_of_half_pairs(in + k, c, factor, &even, &odd);
+    store_pairs(even, odd, out + k);
+  }
+}
+
+MINNOW_HALF_NUMBERS void means_of_half_row(const uint16_t* in, const ByteColumns& image, const HalfMeans& t,
+                                           uint16_t* out, int64_t pixel) {
+  const HalfFloats d;
+  HWY_ALIGN float sums[kMostMeanColumns * 2 * kHalfPairs];
+  for (int64_t k = 0; k < kHalvesAtOnce; k += 2 * kHalfPairs) {
+    for (int64_t x = 0; x < image.planes; ++x) {
+      auto even = hn::Zero(d), odd = hn::Zero(d);
+      for (int64_t y = 0; y < image.rows; ++y) {
+        const auto v = load_pairs(in + y * image.row + x * image.plane + k);
+        even = hn::Add(even, even_of(v));
+        odd = hn::Add(odd, odd_of(v));
+      }
+      hn::Store(even, d, sums + 2 * x * kHalfPairs);
+      hn::Store(odd, d, sums + (2 * x + 1) * kHalfPairs);
+    }
+    for (int64_t i = 0; i < t.n; ++i) {
+      const PoolPlace& place = t.places[i];
+      const float* from = sums + 2 * place.first * kHalfPairs;
+      auto even = hn::Zero(d), odd = hn::Zero(d);
+      for (int64_t x = 0; x < place.taps; ++x, from += 2 * t.step * kHalfPairs) {
+        even = hn::Add(even, hn::Load(d, from));
+        odd = hn::Add(odd, hn::Load(d, from + kHalfPairs));
+      }
+      const auto factor = hn::Set(d, 1.0f / static_cast<float>(place.counted * t.counted));
+      store_pairs(hn::Mul(even, factor), hn::Mul(odd, factor), out + i * pixel + k);
+    }
+  }
 }
 
 // In order.
-MINNOW_HALVES static void mean_of_window(const uint16_t* in, const ByteColumns& c, float factor, float* out) {
-  __m512 parts[2];
-  sum_halves(in, c, &parts[0], &parts[1]);
-  alignas(64) float sums[2][kHalvesAtOnce / 2];
-  for (int i = 0; i < 2; ++i) _mm512_store_ps(sums[i], _mm512_mul_ps(parts[i], _mm512_set1_ps(factor)));
-  for (int64_t i = 0; i < kHalvesAtOnce; ++i) out[i] = sums[i % 2][i / 2];
+MINNOW_HALF_NUMBERS void mean_of_half_window(const uint16_t* in, const ByteColumns& c, float factor, float* out) {
+  hn::Vec<HalfFloats> even, odd;
+  for (int64_t k = 0; k < kHalvesAtOnce; k += 2 * kHalfPairs) {
+    mean_of_half_pairs(in + k, c, factor, &even, &odd);
+    hn::StoreInterleaved2(even, odd, HalfFloats(), out + k);
+  }
 }
 
-MINNOW_HALVES void blend_halves(const uint16_t* in, const HalfTaps& y, int64_t row, const HalfTaps& x, int64_t column,
-                                uint16_t* out) {
-  __m512 even = _mm512_setzero_ps(), odd = even;
-  for (int64_t i = 0; i < y.n; ++i) {
-    const uint16_t* line = in + y.at[i * y.step] * row;
-    for (int64_t j = 0; j < x.n; ++j) {
-      const __m512i v = _mm512_loadu_si512(line + x.at[j * x.step] * column);
-      const __m512 weight = _mm512_set1_ps(y.weight[i * y.step] * x.weight[j * x.step]);
-      even = _mm512_fmadd_ps(weight, _mm512_castsi512_ps(up(v)), even);
-      odd = _mm512_fmadd_ps(weight, upper_of(v), odd);
+MINNOW_HALF_NUMBERS void blend_of_halves(const uint16_t* in, const HalfTaps& y, int64_t row, const HalfTaps& x,
+                                         int64_t column, uint16_t* out) {
+  const HalfFloats d;
+  for (int64_t k = 0; k < kHalvesAtOnce; k += 2 * kHalfPairs) {
+    auto even = hn::Zero(d), odd = hn::Zero(d);
+    for (int64_t i = 0; i < y.n; ++i) {
+      const uint16_t* line = in + y.at[i * y.step] * row + k;
+      for (int64_t j = 0; j < x.n; ++j) {
+        const auto v = load_pairs(line + x.at[j * x.step] * column);
+        const auto weight = hn::Set(d, y.weight[i * y.step] * x.weight[j * x.step]);
+        even = hn::MulAdd(weight, even_of(v), even);
+        odd = hn::MulAdd(weight, odd_of(v), odd);
+      }
     }
+    store_pairs(even, odd, out + k);
   }
-  store_rounded(even, odd, out);
+}
+
+#else
+
+void max_of_halves(const uint16_t*, const ByteColumns&, uint16_t*) {}
+void mean_of_halves(const uint16_t*, const ByteColumns&, float, uint16_t*) {}
+void means_of_half_row(const uint16_t*, const ByteColumns&, const HalfMeans&, uint16_t*, int64_t) {}
+void mean_of_half_window(const uint16_t*, const ByteColumns&, float, float*) {}
+void blend_of_halves(const uint16_t*, const HalfTaps&, int64_t, const HalfTaps&, int64_t, uint16_t*) {}
+
+#endif
+}  // namespace minnow::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace minnow {
+
+HWY_EXPORT(max_of_halves);
+HWY_EXPORT(mean_of_halves);
+HWY_EXPORT(means_of_half_row);
+HWY_EXPORT(mean_of_half_window);
+HWY_EXPORT(blend_of_halves);
+
+void max_halves(const uint16_t* in, const ByteColumns& window, uint16_t* out) {
+  for (int64_t k = 0; k < window.n; k += kHalvesAtOnce) HWY_DYNAMIC_DISPATCH(max_of_halves)(in + k, window, out + k);
+}
+
+void mean_halves(const uint16_t* in, const ByteColumns& window, float factor, uint16_t* out) {
+  for (int64_t k = 0; k < window.n; k += kHalvesAtOnce)
+    HWY_DYNAMIC_DISPATCH(mean_of_halves)(in + k, window, factor, out + k);
+}
+
+void means_of_halves(const uint16_t* in, const ByteColumns& image, const HalfMeans& row, uint16_t* out, int64_t pixel) {
+  for (int64_t k = 0; k < image.n; k += kHalvesAtOnce)
+    HWY_DYNAMIC_DISPATCH(means_of_half_row)(in + k, image, row, out + k, pixel);
+}
+
+void blend_halves(const uint16_t* in, const HalfTaps& y, int64_t row, const HalfTaps& x, int64_t column,
+                  uint16_t* out) {
+  HWY_DYNAMIC_DISPATCH(blend_of_halves)(in, y, row, x, column, out);
 }
 
 void mean_of_half_images(const Tensor& x, ThreadPool* pool, float* y) {
   const Shape& s = x.shape();
-  const int64_t channels = s[1], own = half_channels(channels), vectors = own / kHalvesAtOnce, pixels = s[2] * s[3];
-  const ByteColumns window = {0, s[3], own, s[2], s[3] * own};
+  const int64_t channels = s[1], pixel = half_pixel(x.type), pixels = s[2] * s[3];
+  const int64_t vectors = half_channels(channels) / kHalvesAtOnce;
+  const ByteColumns window = {0, s[3], pixel, s[2], s[3] * pixel};
   pool->parallel_for(s[0] * vectors, 1 + 2000 / (pixels + 1), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first = i % vectors * kHalvesAtOnce, n = i / vectors;
       float means[kHalvesAtOnce];
-      mean_of_window(x.as<uint16_t>() + n * pixels * own + first, window, 1.0f / static_cast<float>(pixels), means);
+      HWY_DYNAMIC_DISPATCH(mean_of_half_window)
+      (x.as<uint16_t>() + n * pixels * pixel + first, window, 1.0f / static_cast<float>(pixels), means);
       const int64_t some = std::min(kHalvesAtOnce, channels - first);
       std::memcpy(y + n * channels + first, means, static_cast<size_t>(some) * sizeof(float));
     }
   });
 }
-
-}  // namespace minnow
-#else
-namespace minnow {
-
-void max_halves(const uint16_t*, const ByteColumns&, uint16_t*) {}
-void mean_halves(const uint16_t*, const ByteColumns&, float, uint16_t*) {}
-void blend_halves(const uint16_t*, const HalfTaps&, int64_t, const HalfTaps&, int64_t, uint16_t*) {}
-void mean_of_half_images(const Tensor&, ThreadPool*, float*) {}
 
 }  // namespace minnow
 #endif

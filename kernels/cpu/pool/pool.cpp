@@ -243,6 +243,8 @@ class Pool final : public Kernel {
     packed_ = node.in[0]->layout == Layout::kPacked;
     half_ = node.in[0]->dtype == DType::kF32;
     last_ = node.in[0]->layout != Layout::kLast ? 0 : half_ ? half_channels(x[1]) : last_channels(x[1]);
+    from_ = half_ && last_ > 0 ? half_pixel(*node.in[0]) : last_;
+    to_ = half_ && last_ > 0 ? half_pixel(*node.out[0]) : last_;
     if (last_ > 0 && node.out.size() > 1 && node.out[1] != nullptr)
       return fail(Code::kUnsupported, "indices of maxima of such an image");
     include_pad_ = node.attrs.b("count_include_pad");
@@ -313,25 +315,29 @@ class Pool final : public Kernel {
       for (int64_t i = begin; i < end; ++i) {
         const PoolPlace y = place_at(1, i % out_[1]);
         const int64_t first = (i / out_[1] * in_[1] + y.first) * in_[2];
+        const auto* halves = context.in[0]->as<uint16_t>() + first * from_;
+        auto* half_out = context.out[0]->as<uint16_t>() + i * out_[2] * to_;
+        if (half_ && mean_ && in_[2] <= kMostMeanColumns && !places_[2].empty()) {
+          if (!loop.goes_on((in_[2] + out_[2]) * taps_ * last_ / 64)) return;
+          const ByteColumns rows = {last_, y.taps, w_.dilation[1] * in_[2] * from_, in_[2], from_};
+          means_of_halves(halves, rows, {places_[2].data(), out_[2], w_.dilation[2], y.counted}, half_out, to_);
+          continue;
+        }
         for (int64_t at = 0; at < out_[2] && loop.goes_on(taps_ * last_ / 64); ++at) {
           const PoolPlace x = place_at(2, at);
-          const ByteColumns window = {last_, x.taps, w_.dilation[2] * last_, y.taps, w_.dilation[1] * in_[2] * last_};
-          const int64_t from = (first + x.first) * last_, to = (i * out_[2] + at) * last_;
-          if (half_)
-            pool_halves(context.in[0]->as<uint16_t>() + from, window, y.counted * x.counted,
-                        context.out[0]->as<uint16_t>() + to);
+          const ByteColumns window = {last_, x.taps, w_.dilation[2] * from_, y.taps, w_.dilation[1] * in_[2] * from_};
+          if (!half_)
+            max_columns(context.in[0]->as<uint8_t>() + (first + x.first) * from_, window, is_signed,
+                        context.out[0]->as<uint8_t>() + (i * out_[2] + at) * to_);
+          else if (mean_)
+            mean_halves(halves + x.first * from_, window, 1.0f / static_cast<float>(y.counted * x.counted),
+                        half_out + at * to_);
           else
-            max_columns(context.in[0]->as<uint8_t>() + from, window, is_signed, context.out[0]->as<uint8_t>() + to);
+            max_halves(halves + x.first * from_, window, half_out + at * to_);
         }
       }
     };
     context.pool->parallel_for(images_ * out_[1], 1 + 16384 / (out_[2] * taps_ * last_ + 1), lines);
-  }
-
-  void pool_halves(const uint16_t* in, const ByteColumns& window, int64_t divisor, uint16_t* out) const {
-    for (int64_t c = 0; c < last_; c += kHalvesAtOnce)
-      mean_ ? mean_halves(in + c, window, 1.0f / static_cast<float>(divisor), out + c)
-            : max_halves(in + c, window, out + c);
   }
 
   PoolPlace place(size_t axis, int64_t at) const {
@@ -344,7 +350,6 @@ class Pool final : public Kernel {
     const int64_t taps = inside.end - inside.begin;
     return {taps == 0 ? 0 : start + inside.begin * dilation, taps, counted.end - counted.begin};
   }
-
   PoolPlace place_at(size_t axis, int64_t at) const {
     return places_[axis].empty() ? place(axis, at) : places_[axis][static_cast<size_t>(at)];
   }
@@ -494,7 +499,8 @@ class Pool final : public Kernel {
   bool mean_, packed_ = false, include_pad_ = false, by_columns_ = false;
   bool half_ = false;  // where channels are last: bf16, not bytes
   Window w_;
-  int64_t last_ = 0;  // numbers of a pixel whose channels are last, else 0
+  int64_t last_ = 0;           // numbers of a pixel whose channels are last, else 0
+  int64_t from_ = 0, to_ = 0;  // from one such pixel to the next, of what is read and of what is made
   std::array<int64_t, 3> in_{}, out_{};
   std::array<std::vector<PoolPlace>, 3> places_;  // of each output position along an axis; empty for long ones
   KeptMemory tables_;

@@ -127,6 +127,8 @@ CpuPeak measure_cpu(ThreadPool& pool) {
   return {peak.flops, peak.bytes};
 }
 
+bool cpu_takes_half_images() { return kHasLast && bf16_unit() != nullptr; }
+
 bool cpu_takes_half_rows(int64_t m, int64_t n, int64_t k, int64_t length, Precision precision) {
   return length % kBf16Depth == 0 && Bf16Gemm::takes_half(m, n, k, precision);
 }

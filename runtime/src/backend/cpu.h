@@ -41,6 +41,8 @@ struct CpuPeak {
   double flops = 0, bytes = 0;
 };
 CpuPeak measure_cpu(ThreadPool& pool);
+// Whether convolutions of precision "low" take images of bf16 with channels last, and leave such.
+bool cpu_takes_half_images();
 // Whether a product of m rows with weights [n, k] takes rows of bf16 in place of f32 that are so long, and leaves such.
 bool cpu_takes_half_rows(int64_t m, int64_t n, int64_t k, int64_t length, Precision precision);
 // What decides, beside the model, in which form weights are packed.

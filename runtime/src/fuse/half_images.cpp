@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "kernels/core/kernel_table.h"
+#include "runtime/src/backend/cpu.h"
 #include "runtime/src/fuse/pipeline.h"
 #include "runtime/src/plan/layout.h"
 
@@ -11,6 +12,9 @@ namespace minnow {
 namespace {
 
 constexpr int64_t kFewestChannels = 16, kFewChannels = 4;
+constexpr int64_t kWholeChannels = 32;  // of a step of a tile: pixels of images that are joined have no others
+// Of larger images, which leave the caches, halves of what is fetched cost as much as a copy.
+constexpr int64_t kJoinedNumbers = 1 << 21;
 constexpr double kConversion = 2.5;  // the time of one, in what an image between two such nodes saves
 
 // What a node does with such images.
@@ -21,6 +25,11 @@ bool stays_quantized(const PlanGraph& graph, const PlanNode& node) {
   const QuantizedMatrix* quantized = graph.value(node.in[1]).constant->quantized();
   return quantized != nullptr &&
          keeps_quantized(*quantized, graph.shape(node.in[0]).count() + graph.shape(node.out[0]).count());
+}
+
+// Clamps are all that is free beside the sums.
+bool is_clamp(const std::string& activation) {
+  return activation.empty() || activation == "relu" || activation == "relu6" || activation == "clip";
 }
 
 template <class Makes>
@@ -69,18 +78,59 @@ Half half_of(const PlanGraph& graph, int id, const Makes& makes) {
   if (!graph.is(id, "Conv") || node.in.size() < 2 || node.in.size() > kResidual + 1 || !graph.is_constant(node.in[1]))
     return Half::kNone;
   const TensorType& w = graph.type(node.in[1]);
-  const bool few_made = w.shape.rank() == 4 && w.shape[0] < kFewestChannels && !makes(graph.maker(node.in[0]));
-  if (w.dtype != DType::kF32 || w.shape.rank() != 4 || w.shape[1] != channels || few_made) return Half::kNone;
-  if (stays_quantized(graph, node)) return Half::kNone;
+  if (w.dtype != DType::kF32 || w.shape.rank() != 4) return Half::kNone;
   const bool adds = node.in.size() > kResidual && node.in[kResidual] >= 0;
+  const bool depthwise = takes_half_depthwise(graph, id);
+  const bool few_made = w.shape[0] < kFewestChannels && !makes(graph.maker(node.in[0]));
+  if (!depthwise && (w.shape[1] != channels || few_made)) return Half::kNone;
+  if (stays_quantized(graph, node)) return Half::kNone;
   if (channels <= kFewChannels) return adds ? Half::kNone : Half::kMakes;
   return channels >= kFewestChannels ? Half::kTakes : Half::kNone;
 }
 
+// The images that a node with such results, or such inputs, reads.
+std::vector<int> images_of(const PlanGraph& graph, int id) {
+  const PlanNode& node = graph.node(id);
+  if (graph.is(id, "Concat")) return node.in;
+  std::vector<int> all = {node.in[0]};
+  if (node.in.size() > kResidual && node.in[kResidual] >= 0) all.push_back(node.in[kResidual]);
+  return all;
+}
+
+// Whether an image can lie among the channels of the one that it is concatenated to, so that nothing is copied: what is
+// added to the results of a convolution lies as these do.
+bool is_joinable(const PlanGraph& graph, const PlanNode& concat, int v) {
+  const auto added = [&](int id) {
+    const std::vector<int>& in = graph.node(id).in;
+    return graph.is(id, "Concat") || in.size() <= kResidual ? -1 : in[kResidual];
+  };
+  const std::vector<int>& readers = graph.readers(v);
+  return std::count(concat.in.begin(), concat.in.end(), v) == 1 && added(graph.maker(v)) < 0 &&
+         std::none_of(readers.begin(), readers.end(), [&](int id) { return added(id) == v; });
+}
+
 }  // namespace
 
+// Where the convolution that reads its result leaves no fewer channels. In blocks that are wide inside alone, packed
+// images and pairs of convolutions in f32 take no longer.
+bool takes_half_depthwise(const PlanGraph& graph, int id) {
+  const PlanNode& node = graph.node(id);
+  if (graph.precision() != Precision::kLow || !cpu_takes_half_images()) return false;
+  const Shape &x = graph.shape(node.in[0]), &w = graph.shape(node.in[1]);
+  const bool adds = node.in.size() > kResidual && node.in[kResidual] >= 0;
+  if (x.rank() != 4 || w.rank() != 4 || x[1] < kWholeChannels || adds || !is_clamp(node.attrs->s("activation", "")) ||
+      node.attrs->i("group", 1) != x[1] || w[0] != x[1] || w[1] != 1)
+    return false;
+  const std::vector<int>& readers = graph.readers(node.out[0]);
+  return std::any_of(readers.begin(), readers.end(), [&](int reader) {
+    if (!graph.is(reader, "Conv") || graph.node(reader).in[0] != node.out[0]) return false;
+    const Shape& next = graph.shape(graph.node(reader).in[1]);
+    return next[1] == x[1] && next[0] >= x[1];
+  });
+}
+
 void keep_half_images(PlanGraph& graph) {
-  if (graph.precision() != Precision::kLow) return;
+  if (graph.precision() != Precision::kLow || !cpu_takes_half_images()) return;
   std::vector<int> found(static_cast<size_t>(graph.size()));
   std::vector<Half> half(found.size());
   std::iota(found.begin(), found.end(), 0);
@@ -93,18 +143,25 @@ void keep_half_images(PlanGraph& graph) {
     while (found[static_cast<size_t>(id)] != id) id = found[static_cast<size_t>(id)];
     return id;
   };
-  // The images that a node reads.
-  const auto images = [&](int id) {
-    const PlanNode& node = graph.node(id);
-    if (!reads(id)) return std::vector<int>();
-    if (graph.is(id, "Concat")) return node.in;
-    std::vector<int> all = {node.in[0]};
-    if (node.in.size() > kResidual && node.in[kResidual] >= 0) all.push_back(node.in[kResidual]);
-    return all;
-  };
+  const auto images = [&](int id) { return reads(id) ? images_of(graph, id) : std::vector<int>(); };
   for (int i = 0; i < graph.size(); ++i)
     for (int v : images(i))
       if (makes(graph.maker(v))) found[static_cast<size_t>(net_of(i))] = net_of(graph.maker(v));
+  // Numbers from one pixel of the image that a node makes to the next, where it is to be a part of another one: the
+  // last Concat first, as its parts may be results of others.
+  std::vector<int64_t> pixel(found.size());
+  for (int i = graph.size() - 1; i >= 0; --i) {
+    if (!graph.is(i, "Concat") || !is_half(i)) continue;
+    const PlanNode& concat = graph.node(i);
+    const auto is_whole = [&](int v) { return graph.shape(v)[1] % kWholeChannels == 0; };
+    if (!std::all_of(concat.in.begin(), concat.in.end(), is_whole)) continue;
+    const int64_t own = pixel[static_cast<size_t>(i)], all = own > 0 ? own : graph.shape(concat.out[0])[1];
+    for (int v : concat.in) {
+      int64_t& part = pixel[static_cast<size_t>(graph.maker(v))];
+      if (part == 0 && graph.shape(concat.out[0]).count() <= kJoinedNumbers && is_joinable(graph, concat, v))
+        part = all;
+    }
+  }
   // Images count by the node that makes or first reads them.
   std::vector<double> gain(found.size());
   std::vector<bool> is_converted(static_cast<size_t>(graph.num_values()));
@@ -116,7 +173,8 @@ void keep_half_images(PlanGraph& graph) {
       if (!is_converted[static_cast<size_t>(v)]) sum -= kConversion * count(v);
       is_converted[static_cast<size_t>(v)] = true;
     };
-    if (graph.is(i, "Concat")) sum -= count(graph.node(i).out[0]);  // it is copied, as it is not elsewhere
+    // As if it were copied, which it is not elsewhere, and not always here.
+    if (graph.is(i, "Concat")) sum -= count(graph.node(i).out[0]);
     for (int v : images(i)) makes(graph.maker(v)) ? void(sum += count(v)) : convert(v);
     if (!makes(i)) continue;
     const int made = graph.node(i).out[0];
@@ -127,6 +185,7 @@ void keep_half_images(PlanGraph& graph) {
     if (!is_half(i) || gain[static_cast<size_t>(net_of(i))] <= 0) continue;
     auto attrs = std::make_shared<Attrs>(*graph.node(i).attrs);
     attrs->set(kHalfImage, true);
+    if (pixel[static_cast<size_t>(i)] > 0) attrs->set(kHalfPixel, pixel[static_cast<size_t>(i)]);
     graph.set_attrs(i, std::move(attrs));
   }
 }

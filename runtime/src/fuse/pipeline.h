@@ -50,6 +50,8 @@ void fuse_rows(PlanGraph& graph);
 void fuse_spelled(PlanGraph& graph);
 void join_channels(PlanGraph& graph);
 void keep_half_images(PlanGraph& graph);
+// Whether a convolution is depthwise, and computed on such images where others leave them.
+bool takes_half_depthwise(const PlanGraph& graph, int id);
 void keep_half_rows(PlanGraph& graph);
 void keep_stored_weights(PlanGraph& graph);
 void pair_convolutions(PlanGraph& graph);

@@ -50,6 +50,7 @@ void pair_convolutions(PlanGraph& graph) {
     const QuantizedMatrix* quantized = graph.value(first.in[1]).constant->quantized();
     if (quantized != nullptr && keeps_quantized(*quantized, x.count() + wide.count())) continue;
     if (!is_pointwise(graph, first) || !depthwise || wide[3] == 1 || 2 * x[1] > wide[1]) continue;
+    if (takes_half_depthwise(graph, reader)) continue;
     // Smaller numbers gain more than pairs do, which are computed in f32.
     const bool few = wide[2] * wide[3] <= kFewPixels && graph.precision() == Precision::kHigh;
     if (!few && 4 * wide[1] * wide[2] * wide[3] < kLeastBytes) continue;

@@ -95,16 +95,19 @@ void Planner::place_parts() {
     const Layout layout = step.out[0]->tensor.type.layout;
     const bool strided =
         layout == Layout::kLast || (layout == Layout::kPacked && backend.channel_block() == kChannelsLast);
-    if (outer != 1 || (strided && axis > 0)) continue;
+    // Parts whose pixels are as far apart as those of the result have been planned to lie there.
+    const bool by_pixels = layout == Layout::kLast && axis == 1 && step.out[0]->tensor.type.dtype == DType::kF32;
+    if (!by_pixels && (outer != 1 || (strided && axis > 0))) continue;
     int64_t shift = 0;
     for (Slot* in : step.in) {
       if (in == nullptr) break;  // a constant, of which only the kernel knows the size
       Storage* from = in->storage;
       const int64_t bytes = backend.bytes(in->tensor.type), at = shift;
-      shift += bytes;
+      shift += by_pixels ? 2 * in->tensor.type.shape[1] : bytes;
+      if (by_pixels && (in->tensor.type.pixel == 0 || bytes != to->bytes)) continue;
       if (from->merged != nullptr || from == to || from->stage != &stage_ || from->kind != Storage::kArena ||
           from->device != to->device || from->bytes != bytes || bytes == 0 || at % kAlignment != 0 ||
-          shift > to->bytes || (bytes % kAlignment != 0 && shift != to->bytes))
+          shift > to->bytes || (!by_pixels && bytes % kAlignment != 0 && shift != to->bytes))
         continue;
       from->merged = to;
       from->shift = at;

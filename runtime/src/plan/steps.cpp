@@ -254,6 +254,7 @@ Status Planner::emit_view(const PlanNode& node) {
   type.layout = same_shape && !is_read_in(from, Layout::kPlain) ? other : Layout::kPlain;
   Slot* source = nullptr;
   MINNOW_RETURN_IF_ERROR(emit_copy(from, {type.layout, static_cast<uint8_t>(node.device)}, &source));
+  type.pixel = source->tensor.type.pixel;
   new_slot(to, type, node.device, source->storage);
   return ok();
 }
@@ -334,6 +335,7 @@ Status Planner::emit(PlanNode node) {
     }
     TensorType type = value(node.out[i]).type;
     type.layout = packed && (i == 0 || rule == LayoutRule::kElementwise) ? layout_of_result(rule) : Layout::kPlain;
+    if (type.layout == Layout::kLast) type.pixel = node.attrs->i(kHalfPixel, 0);
     step.out.push_back(new_slot(node.out[i], type, node.device, nullptr));
   }
   MINNOW_RETURN_IF_ERROR(find_kernel(node, row, &step));
