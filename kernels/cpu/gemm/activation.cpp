@@ -16,7 +16,8 @@ HWY_INLINE V QuickSigmoid(D d, V x) {
   // Coefficients of 2^f, 0 <= f < 1. The instructions bring infinities where they belong.
   static const float kCoefficients[] = {0.99999994f,   0.693153083f,   0.240153611f,
                                         0.0558263175f, 0.00898934063f, 0.00187757669f};
-  const V t = hn::Mul(x, hn::Set(d, -1.44269504f));
+  // Beside 1 smaller powers are nothing, but below the normal numbers they would take a hundred times as long.
+  const V t = AtLeast(hn::Set(d, -126.0f), hn::Mul(x, hn::Set(d, -1.44269504f)));
   const V f{_mm512_reduce_ps(t.raw, 1)};  // less its floor
   const V e{_mm512_scalef_ps(Polynomial(d, f, kCoefficients).raw, t.raw)};
   const V sum = hn::Add(e, one);
