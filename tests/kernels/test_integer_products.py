@@ -267,10 +267,11 @@ def test_adds_the_bytes_of_rows(kind: Any, isa: str) -> None:
     """A product with a column of ones, as a mean is written, in rows that end at any place of a vector."""
     code = f"import test_integer_products as t; t.add_rows({kind.__name__!r})"
     folder = str(Path(__file__).parent)
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "MINNOW_ISA": isa, "PYTHONPATH": folder}, check=False
-    )
-    assert done.returncode == 0
+    env = {**os.environ, "MINNOW_ISA": isa, "PYTHONPATH": folder}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    if "this machine has no such instruction set" in done.stderr:
+        pytest.skip(f"this processor has no {isa}")
+    assert done.returncode == 0, done.stderr
 
 
 def add_rows(kind: str) -> None:

@@ -79,9 +79,10 @@ def lrn(x: Array, *, size: int, alpha: float, beta: float, bias: float) -> OnnxN
 
 
 def mat_mul_integer(a: Array, b: Array, a_zero: Array | None = None, b_zero: Array | None = None) -> OnnxNode:
-    if a_zero is not None and a_zero.size > 1:  # per row; onnxruntime takes one only, the reference takes a column
-        return OnnxNode("MatMulInteger", (a, b, a_zero[:, None], b_zero), by_reference=True)
-    return OnnxNode("MatMulInteger", (a, b, a_zero, b_zero))
+    # onnxruntime saturates on some processors, and takes one zero point only; the reference takes a column of them.
+    if a_zero is not None and a_zero.size > 1:
+        a_zero = a_zero[:, None]
+    return OnnxNode("MatMulInteger", (a, b, a_zero, b_zero), by_reference=True)
 
 
 TABLE: dict[str, Row] = {

@@ -184,7 +184,8 @@ def quantized() -> onnx.ModelProto:
         return [net.const(np.float32(scale)), net.const(np.array(zero, dtype))]
 
     def conv(x: str, before: list[str], after: list[str], o: int, i: int, k: int, **attrs: Any) -> str:
-        w = net.const(net.rng.integers(-127, 128, (o, i, k, k)).astype(np.int8))
+        # Of 7 bits: with more, onnxruntime saturates sums of two products on some processors.
+        w = net.const(net.rng.integers(-64, 64, (o, i, k, k)).astype(np.int8))
         scale = net.const((net.rng.random(o) * 0.01 + 0.002).astype(np.float32))
         bias = net.const(net.rng.integers(-500, 500, o).astype(np.int32))
         pads = {"pads": [k // 2] * 4, "channels_last": 1}
@@ -205,7 +206,7 @@ def quantized() -> onnx.ModelProto:
     x = net.op("QLinearAveragePool", x, *c, *c, kernel_shape=[2, 2], channels_last=1)
     x = net.op("QLinearGlobalAveragePool", x, *c, *c, channels_last=1)
     x = net.plain("Flatten", x)
-    w = [net.const(net.rng.integers(-127, 128, (16, 10)).astype(np.int8)), *at(0.02, 0, np.int8)]
+    w = [net.const(net.rng.integers(-64, 64, (16, 10)).astype(np.int8)), *at(0.02, 0, np.int8)]
     x = net.op("QGemm", x, *c, *w, net.const(net.rng.integers(-99, 99, 10).astype(np.int32)), *a)
     x = net.op("QLinearSoftmax", x, *a, *s, opset=13)
     net.op("DequantizeLinear", x, *s, outputs=["y"])
