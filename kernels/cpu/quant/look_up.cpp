@@ -30,13 +30,13 @@ constexpr int kVectors = 4;  // of bytes at a time
 // y[i] = table[x[i] ^ lowest], for bytes_at_once() of them or more. Instructions look up bytes in 16 of them.
 void find_bytes(const uint8_t* x, const uint8_t* table, uint8_t lowest, int64_t n, uint8_t* y) {
   const hn::ScalableTag<uint8_t> d;
-  const hn::RebindToSigned<decltype(d)> d_signed;
   using V = hn::Vec<decltype(d)>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   constexpr int kPart = 16, kParts = 8;  // of each half
   HWY_ALIGN uint8_t parts[2 * kParts * kPart];
   std::memcpy(parts, table, sizeof(parts));
 #if HWY_ARCH_X86
+  const hn::RebindToSigned<decltype(d)> d_signed;
   // A byte below 128 finds something in each part of its half up to its own one: all that together, of parts that hold
   // the differences from one to the next, is what its own part of the table has. Others find 0.
   const hn::CappedTag<uint8_t, kPart> d_part;
