@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/core/op_spec.h"
@@ -23,7 +24,8 @@ struct Program : Attrs {  // which tell programs apart
   std::vector<Step> steps;
   std::vector<int> results;  // the values that are outputs; the first is that of the last step
 
-  void seal();  // to be called when all is there: makes the attributes
+  void seal();                // to be called when all is there: makes the attributes
+  std::string names() const;  // of the ops of the steps
 };
 
 }  // namespace minnow

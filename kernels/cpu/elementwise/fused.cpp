@@ -93,11 +93,7 @@ class Fused final : public Kernel {
   }
 
   double seconds() const override { return seconds_; }
-  [[gnu::cold]] Profile profile() const override {
-    std::string names;
-    for (const Program::Step& step : program_.steps) names.append(names.empty() ? "" : "+").append(step.op->name);
-    return {names};
-  }
+  [[gnu::cold]] Profile profile() const override { return {program_.names()}; }
 
  private:
   struct Value {
@@ -272,6 +268,12 @@ MINNOW_OP("Fused", infer_fused);
 MINNOW_KERNEL("Fused", create_fused, LayoutRule::kElementwise, /*in_place=*/true);
 
 }  // namespace
+
+[[gnu::cold]] std::string Program::names() const {
+  std::string all;
+  for (const Step& step : steps) all.append(all.empty() ? "" : "+").append(step.op->name);
+  return all;
+}
 
 void Program::seal() {
   std::vector<int64_t> text(results.begin(), results.end());

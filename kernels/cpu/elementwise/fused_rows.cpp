@@ -58,11 +58,7 @@ class FusedRows final : public Kernel {
       if (!worker.error.ok()) context.report(std::move(worker.error));
   }
 
-  [[gnu::cold]] Profile profile() const override {
-    std::string names;
-    for (const Program::Step& step : program_.steps) names.append(names.empty() ? "" : "+").append(step.op->name);
-    return {names};
-  }
+  [[gnu::cold]] Profile profile() const override { return {program_.names()}; }
 
  private:
   struct Value {
