@@ -25,21 +25,20 @@ _NODES = 64 << 20
 """So many bytes of a model are searched for operators: its nodes stand before its weights."""
 
 
-def keep_exact(options: Any, model: bytes) -> None:
-    """Makes products of unsigned data and signed weights exact on every processor.
+def may_saturate(model: bytes) -> bool:
+    """Whether a model, of which this is the file or its beginning, multiplies unsigned data by signed weights."""
+    return _UNSIGNED in model
+
+
+def keep_exact(options: Any) -> None:
+    """Makes products of unsigned data and signed weights exact on every processor, by the options of a session.
 
     Where the processor has no dot products of bytes, onnxruntime adds two of them in 16 bits, which saturate, unless an
-    optimization makes the weights unsigned. With signed data that one is wrong: models without `_UNSIGNED` stay as
-    they are.
-
-    Args:
-        options: of a session. Its level of optimization rises if it must.
-        model: the file, or its beginning.
+    optimization makes the weights unsigned: the level of optimization rises if it must. With signed data that one is
+    wrong; it is for models that `may_saturate`.
     """
     import onnxruntime
 
-    if _UNSIGNED not in model:
-        return
     options.add_session_config_entry("session.x64quantprecision", "1")
     least = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     if options.graph_optimization_level.value < least.value:
@@ -65,16 +64,18 @@ class OnnxRuntime:
 
         onnxruntime.disable_telemetry_events()
         levels = onnxruntime.GraphOptimizationLevel
-        beginning = content
-        if beginning is None:
+        if content is None:
             with path.open("rb") as file:
-                beginning = file.read(_NODES)
+                exact = may_saturate(file.read(_NODES))
+        else:
+            exact = may_saturate(content)
 
         def session(level: Any) -> Any:
             options = onnxruntime.SessionOptions()
             options.graph_optimization_level = level
             options.log_severity_level = 4
-            keep_exact(options, beginning)
+            if exact:
+                keep_exact(options)
             if content is not None:
                 options.add_session_config_entry(
                     "session.model_external_initializers_file_folder_path", str(path.parent)
