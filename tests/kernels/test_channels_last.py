@@ -26,9 +26,13 @@ UNITS = {"amx": "amx_int8", "emulated": "avx512_vnni", "avx512": "avx512_vnni", 
 
 
 class Network:
-    """Convolutions with pads, strides and groups, and what stands between them, in bytes of one type."""
+    """Convolutions with pads, strides and groups, and what stands between them, in bytes of one type.
 
-    def __init__(self, to: DType, channels: int) -> None:
+    With `whole`, results are made of sums by multipliers and shifts, which are whole numbers.
+    """
+
+    def __init__(self, to: DType, channels: int, whole: bool) -> None:
+        self.whole = whole
         self.rng = np.random.default_rng(channels)
         self.to = to
         self.graph = Graph()
@@ -78,20 +82,21 @@ class Network:
         rng = self.rng
         w = rng.integers(-128, 128, (outs, ins // group, kernel, kernel)).astype(np.int8)
         factor = rng.uniform(0.003, 0.01, (outs, 1, 1)) / np.sqrt(w[0].size)
-        return self.b.QuantizedConv(
-            x,
-            w,
-            np.asarray(rng.integers(1, 120), x.type.dtype.numpy),
-            None,
-            rng.integers(-4000, 4000, (outs, 1, 1)).astype(np.int32),
-            factor.astype(np.float32),
-            np.asarray(rng.integers(1, 100), self.to.numpy),
-            strides=(stride, stride),
-            pads=(kernel // 2,) * 4,
-            dilations=(1, 1),
-            group=group,
-            to=self.to,
-        )
+        zero, bias = np.asarray(rng.integers(1, 120), x.type.dtype.numpy), rng.integers(-4000, 4000, (outs, 1, 1))
+        end: tuple[Any, ...] = (factor.astype(np.float32), np.asarray(rng.integers(1, 100), self.to.numpy))
+        limits: dict[str, int] = {}
+        if self.whole:
+            part, shift = np.frexp(factor)
+            # No shift, and one to the left; one that leaves 32 bits; and in large layers a negative multiplier.
+            shift.flat[:4] = 0, 3, -31, -1
+            part.flat[:4] = 2.0**-8, 2.0**-12, 0.7, 2.0**-7
+            if outs > 40:
+                shift.flat[5], part.flat[6] = 20, -0.6
+            end = (np.rint(part * (2.0**31 - 1)).astype(np.int32), shift.astype(np.int32))
+            low = np.iinfo(self.to.numpy).min
+            limits = {"zero": low + int(rng.integers(1, 200)), "min": low + 7, "max": low + 249}
+        window = {"strides": (stride, stride), "pads": (kernel // 2,) * 4, "dilations": (1, 1), "group": group}
+        return self.b.QuantizedConv(x, w, zero, None, bias.astype(np.int32), *end, **window, to=self.to, **limits)
 
     def differences(self) -> list[str]:
         types = [(v.name, v.type) for v in self.graph.outputs]
@@ -107,22 +112,23 @@ class Network:
         return found + [f"{row['op']} {row['scheme']}" for row in rows]
 
 
-def run(unit: str, to: str, channels: int) -> list[str]:
+def run(unit: str, to: str, channels: int, whole: bool) -> list[str]:
     needed = UNITS[unit]
     if needed is not None and needed not in Path("/proc/cpuinfo").read_text().split():
         pytest.skip(f"this processor has no {needed}")
-    command = [sys.executable, __file__, to, str(channels)]
+    command = [sys.executable, __file__, to, str(channels), *(["whole"] if whole else [])]
     done = subprocess.run(command, env={**os.environ, "MINNOW_INT8": unit}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout.splitlines()
 
 
 @pytest.mark.sampled(3)
+@pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("channels", [16, 20, 72])
 @pytest.mark.parametrize("to", ["u8", "i8"])
 @pytest.mark.parametrize("unit", UNITS)
-def test_bytes_are_those_of_the_reference(unit: str, to: str, channels: int) -> None:
-    lines = run(unit, to, channels)
+def test_bytes_are_those_of_the_reference(unit: str, to: str, channels: int, whole: bool) -> None:
+    lines = run(unit, to, channels, whole)
     assert not [line for line in lines if "threads" in line]
     has_tiles = any("_last" in line for line in lines)
     assert has_tiles == (unit in ("amx", "emulated"))
@@ -131,4 +137,5 @@ def test_bytes_are_those_of_the_reference(unit: str, to: str, channels: int) -> 
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n".join(Network(DType[sys.argv[1].upper()], int(sys.argv[2])).differences()))
+    network = Network(DType[sys.argv[1].upper()], int(sys.argv[2]), "whole" in sys.argv)
+    sys.stdout.write("\n".join(network.differences()))

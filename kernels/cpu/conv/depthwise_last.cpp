@@ -16,6 +16,7 @@
 #include "kernels/core/window.h"
 #include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/machine/packed_layout.h"
+#include "kernels/cpu/quant/fixed_lanes.h"
 #include "kernels/cpu/quant/requantize.h"
 
 #define MINNOW_DEPTHWISE __attribute__((target("avx512f,avx512vl,avx512bw,avx512vnni")))
@@ -35,6 +36,8 @@ struct DepthwiseRow {
   const uint8_t* weights = nullptr;       // [4 taps][vector][16 channels][4]
   const int32_t* start = nullptr;         // of the 64, in the order of the sums
   const float* scale = nullptr;
+  const FixedLanes* fixed = nullptr;  // in its place, for whole numbers only: of each vector of sums
+  int32_t least = 0, most = 0;
   uint8_t flip = 0;
   bool gives_signed = false;
   int32_t zero = 0;
@@ -50,6 +53,7 @@ MINNOW_DEPTHWISE void convolve(const DepthwiseRow& r) {
   const __m512i zero = _mm512_set1_epi16(static_cast<short>(r.zero));
   // What is too large for an integer would become a negative one, as NaN does.
   const __m512 high = _mm512_set1_ps(1024);
+  const FixedBytes narrow(r.zero, r.least, r.most, r.gives_signed);
   for (int64_t i = 0; i < r.count; ++i) {
     __m512i sum[kVectorsOfSums];
 #pragma GCC unroll 4
@@ -70,7 +74,15 @@ MINNOW_DEPTHWISE void convolve(const DepthwiseRow& r) {
       for (int v = 0; v < kVectorsOfSums; ++v)
         sum[v] = _mm512_dpbusd_epi32(sum[v], fours[v], _mm512_loadu_si512(w + kChannelsAtOnce * v));
     }
-    __m512i whole[kVectorsOfSums];
+    __m512i whole[kVectorsOfSums], bytes;
+    if (r.fixed != nullptr) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectorsOfSums; ++v) whole[v] = scaled_lanes(r.fixed[v], sum[v]);
+      const __m512i one = narrow.pair(whole[0], whole[1]), other = narrow.pair(whole[2], whole[3]);
+      bytes = r.gives_signed ? _mm512_packs_epi16(one, other) : _mm512_packus_epi16(one, other);
+      _mm512_mask_storeu_epi8(r.to + i * r.pixel, i + 1 < r.count ? r.mask : r.last, bytes);
+      continue;
+    }
 #pragma GCC unroll 4
     for (int v = 0; v < kVectorsOfSums; ++v) {
       const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[v]), _mm512_loadu_ps(r.scale + 16 * v));
@@ -78,7 +90,7 @@ MINNOW_DEPTHWISE void convolve(const DepthwiseRow& r) {
     }
     const __m512i one = _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zero);
     const __m512i other = _mm512_adds_epi16(_mm512_packs_epi32(whole[2], whole[3]), zero);
-    const __m512i bytes = r.gives_signed ? _mm512_packs_epi16(one, other) : _mm512_packus_epi16(one, other);
+    bytes = r.gives_signed ? _mm512_packs_epi16(one, other) : _mm512_packus_epi16(one, other);
     _mm512_mask_storeu_epi8(r.to + i * r.pixel, i + 1 < r.count ? r.mask : r.last, bytes);
   }
 }
@@ -106,7 +118,7 @@ class DepthwiseLast final : public Kernel {
       weights_.make(node, {1}, "depthwise_last," + std::to_string(together_), weights_bytes(), fill);
     else
       weights_.clear();
-    *workspace = 8 * blocks_ * kChannelsAtOnce + (weights_.empty() ? weights_bytes() : 0);
+    *workspace = 8 * blocks_ * kChannelsAtOnce + fixed_bytes() + (weights_.empty() ? weights_bytes() : 0);
     return ok();
   }
 
@@ -114,9 +126,10 @@ class DepthwiseLast final : public Kernel {
     if (context.out[0]->count() == 0) return;
     int32_t* start = static_cast<int32_t*>(context.workspace);
     float* scale = reinterpret_cast<float*>(start + blocks_ * kChannelsAtOnce);
+    FixedLanes* fixed = reinterpret_cast<FixedLanes*>(scale + blocks_ * kChannelsAtOnce);
     const uint8_t* weights = weights_.as<uint8_t>();
     if (weights_.empty()) {
-      uint8_t* packed = reinterpret_cast<uint8_t*>(scale + blocks_ * kChannelsAtOnce);
+      uint8_t* packed = reinterpret_cast<uint8_t*>(fixed) + fixed_bytes();
       pack(*context.in[1], packed);
       weights = packed;
     }
@@ -125,13 +138,19 @@ class DepthwiseLast final : public Kernel {
     const Requantization quantized = read_requantization(*attrs_, context, 4, false);
     const int32_t* sums = reinterpret_cast<const int32_t*>(weights + blocks_ * block_bytes());
     const uint32_t shifted = static_cast<uint32_t>(zero + shift_for(x.type.dtype, false));
+    const bool is_fixed = quantized.multiplier != nullptr;
+    for (int64_t i = 0; is_fixed && i < blocks_ * kVectorsOfSums; ++i) fixed[i].clear();
     for (int64_t i = 0; i < blocks_ * kChannelsAtOnce; ++i) {
       const int64_t at = i / kChannelsAtOnce * kChannelsAtOnce + place_of(i % kChannelsAtOnce), c = channel_at(i);
       const bool is_there = c < channels_;
       const uint32_t bias =
           quantized.bias == nullptr || !is_there ? 0u : static_cast<uint32_t>(quantized.bias[c * quantized.bias_step]);
       start[at] = static_cast<int32_t>(bias - shifted * static_cast<uint32_t>(sums[i]));
-      scale[at] = is_there ? quantized.scale[c * quantized.factor_step] : 0.0f;
+      if (!is_fixed) scale[at] = is_there ? quantized.scale[c * quantized.factor_step] : 0.0f;
+      if (!is_fixed || !is_there) continue;
+      const int64_t factor = c * quantized.factor_step;
+      const int64_t limit = std::abs(int64_t{start[at]}) + taps_ * kMostProductOfBytes;
+      fixed[at / 16].set(at % 16, quantized.multiplier[factor], quantized.shift[factor], limit);
     }
     DepthwiseRow row;
     row.taps = taps_;
@@ -139,6 +158,9 @@ class DepthwiseLast final : public Kernel {
     row.flip = flip_for(x.type.dtype, false);
     row.gives_signed = quantized.to == DType::kI8;
     row.zero = quantized.zero;
+    row.least = quantized.least;
+    row.most = quantized.most;
+    if (is_fixed) row.fixed = fixed;
     row.pixel = own_ * together_;
     const auto range = [&](int64_t begin, int64_t end, int) {
       alignas(64) uint8_t padding[kChannelsAtOnce];
@@ -158,6 +180,7 @@ class DepthwiseLast final : public Kernel {
   [[gnu::cold]] Profile profile() const override { return {"depthwise_last", macs_}; }
 
  private:
+  int64_t fixed_bytes() const { return blocks_ * kVectorsOfSums * static_cast<int64_t>(sizeof(FixedLanes)); }
   int64_t block_bytes() const { return ceil_div(taps_, 4) * 4 * kChannelsAtOnce; }
   int64_t weights_bytes() const {
     return blocks_ * (block_bytes() + 4 * kChannelsAtOnce);
@@ -190,6 +213,7 @@ class DepthwiseLast final : public Kernel {
     row.weights = weights + block * block_bytes();
     row.start = start + block * kChannelsAtOnce;
     row.scale = scale + block * kChannelsAtOnce;
+    if (row.fixed != nullptr) row.fixed += block * kVectorsOfSums;
     uint8_t* to = y + line * out_[1] * own_ + block * kChannelsAtOnce;
     const uint8_t* image = x.as<uint8_t>() + n * in_[0] * in_[1] * own_ + block * kChannelsAtOnce;
     const int64_t stride = window_.stride[1], begin = window_.begin[1];

@@ -20,6 +20,7 @@
 #include "kernels/cpu/gemm/byte_pixels.h"
 #include "kernels/cpu/gemm/integer.h"
 #include "kernels/cpu/machine/packed_layout.h"
+#include "kernels/cpu/quant/fixed_lanes.h"
 #include "kernels/cpu/quant/requantize.h"
 
 namespace minnow {
@@ -71,7 +72,7 @@ class ConvLast final : public Kernel {
     cut();
     const int64_t piece = (axis_[0].kernel - 1) * row_bytes() + kByteRowsAtOnce * pixel_;
     by_pieces_ = share_ * kByteRowBlocks * steps() * kByteRowStep <= kLastPartBytes && piece <= kLastPieceBytes;
-    *workspace = round_up(image_bytes(), 64) + 8 * own_ + (weights_.empty() ? weights_bytes() : 0);
+    *workspace = round_up(image_bytes(), 64) + 8 * own_ + fixed_bytes() + (weights_.empty() ? weights_bytes() : 0);
     return ok();
   }
 
@@ -80,9 +81,10 @@ class ConvLast final : public Kernel {
     uint8_t* image = static_cast<uint8_t*>(context.workspace);
     int32_t* start = reinterpret_cast<int32_t*>(image + round_up(image_bytes(), 64));
     float* scale = reinterpret_cast<float*>(start + own_);
+    FixedLanes* fixed = reinterpret_cast<FixedLanes*>(scale + own_);
     const uint8_t* weights = weights_.as<uint8_t>();
     if (weights_.empty()) {
-      uint8_t* packed = reinterpret_cast<uint8_t*>(scale + own_);
+      uint8_t* packed = reinterpret_cast<uint8_t*>(fixed) + fixed_bytes();
       pack(*context.in[1], packed);
       weights = packed;
     }
@@ -90,12 +92,18 @@ class ConvLast final : public Kernel {
     const int32_t zero = zeros == nullptr ? 0 : byte_at(*zeros, 0);
     const Requantization quantized = read_requantization(*attrs_, context, 4, false);
     const int32_t* sums = reinterpret_cast<const int32_t*>(weights + blocks_ * steps() * kByteRowStep);
+    const bool is_fixed = quantized.multiplier != nullptr;
+    for (int64_t b = 0; is_fixed && b < blocks_; ++b) fixed[b].clear();
     for (int64_t o = 0; o < own_; ++o) {
       const bool is_there = o < outs_;
       const uint32_t bias =
           quantized.bias == nullptr || !is_there ? 0u : static_cast<uint32_t>(quantized.bias[o * quantized.bias_step]);
       start[o] = static_cast<int32_t>(bias - static_cast<uint32_t>(zero) * static_cast<uint32_t>(sums[o]));
-      scale[o] = is_there ? quantized.scale[o * quantized.factor_step] : 0.0f;
+      if (!is_fixed) scale[o] = is_there ? quantized.scale[o * quantized.factor_step] : 0.0f;
+      if (!is_fixed || !is_there) continue;
+      const int64_t factor = o * quantized.factor_step;
+      const int64_t limit = std::abs(int64_t{start[o]}) + steps() * kByteRowDepth * kMostProductOfBytes;
+      fixed[o / kByteRowColumns].set(o % kByteRowColumns, quantized.multiplier[factor], quantized.shift[factor], limit);
     }
     const bool serial = context.pool->threads() > threads_;
     if (!is_direct_) {
@@ -113,6 +121,9 @@ class ConvLast final : public Kernel {
     t.takes_signed = x.type.dtype == DType::kI8;
     t.gives_signed = quantized.to == DType::kI8;
     t.zero = quantized.zero;
+    t.least = quantized.least;
+    t.most = quantized.most;
+    if (is_fixed) t.fixed = fixed;
     t.bytes = context.out[0]->as<uint8_t>();
     const uint8_t* from = is_direct_ ? x.as<uint8_t>() : image;
     const auto range = [&](int64_t begin, int64_t end, int) {
@@ -183,6 +194,7 @@ class ConvLast final : public Kernel {
     const int64_t behind = kReadPixels * pixel_ * columns.stride + kReadBytes;
     return all > std::numeric_limits<int64_t>::max() / 2 ? all : all + behind;
   }
+  int64_t fixed_bytes() const { return own_ / kByteRowColumns * static_cast<int64_t>(sizeof(FixedLanes)); }
   // The blocks, then the sum for each result.
   int64_t weights_bytes() const { return blocks_ * steps() * kByteRowStep + 4 * own_; }
 
@@ -289,6 +301,7 @@ class ConvLast final : public Kernel {
   void run_task(BytePixels t, int64_t task, const uint8_t* from, const uint8_t* weights, const int32_t* start,
                 const float* scale, Worker& worker) const {
     uint8_t* y = t.bytes;
+    const FixedLanes* fixed = t.fixed;
     const int64_t block_bytes = steps() * kByteRowStep;
     const int64_t first = task / shares_ * part_, last = std::min(first + part_, pieces_);
     const int64_t share = task % shares_ * share_ * kByteRowBlocks;
@@ -299,6 +312,7 @@ class ConvLast final : public Kernel {
       t.weights = weights + block * block_bytes;
       t.start = start + block * kByteRowColumns;
       t.scale = scale + block * kByteRowColumns;
+      if (fixed != nullptr) t.fixed = fixed + block;
       t.bytes = y + block * kByteRowColumns;
       worker.use.multiply(t, worker.space);
     };
@@ -368,7 +382,7 @@ LayoutRule layout_of_quantized_conv(const std::vector<const TensorType*>& in) {
   const Shape &x = in[0]->shape, &w = in[1]->shape;
   const bool fits = x.rank() == 4 && w.rank() == 4 && x.count() > 0 && w.count() > 0 && w[2] * w[3] <= kLastTaps &&
                     std::max(x[1], w[0]) <= kLastChannels && in[1]->dtype == DType::kI8 && in[3] == nullptr &&
-                    in[5]->dtype == DType::kF32;
+                    (in[5]->dtype == DType::kF32 || in[5]->dtype == DType::kI32);
   if (!fits) return LayoutRule::kPlain;
   if (x[1] > 1 && w[1] == 1 && w[0] == x[1])
     return w[2] * w[3] <= kMostTapsOfOne ? LayoutRule::kLast : LayoutRule::kPlain;

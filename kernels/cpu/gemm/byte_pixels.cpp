@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/machine/amx.h"
 #include "kernels/cpu/machine/simd.h"
+#include "kernels/cpu/quant/fixed_lanes.h"
 
 #if MINNOW_AVX512
 #include <immintrin.h>
@@ -18,16 +19,19 @@ namespace {
 constexpr int64_t kSumsOfRow = kByteRowBlocks * kByteRowColumns;
 
 // The next pairs of rows of results: the instructions that narrow saturate, and take two vectors each.
-[[gnu::noinline]] MINNOW_TILES void finish_rows(BytePixelsSpace& space, int64_t pairs) {
+template <bool kFixed>
+[[gnu::noinline]] MINNOW_TILES void finish_some_rows(BytePixelsSpace& space, int64_t pairs) {
   const BytePixels& t = space.last;
-  if (space.done >= t.rows) return;
   const uint32_t* sums = space.sums[1 - space.next];
   const __m512i in_order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i zero = _mm512_set1_epi16(static_cast<short>(t.zero));
   // What is too large for an integer would become a negative one, as NaN does.
   const __m512 high = _mm512_set1_ps(1024);
   const bool is_wide = t.blocks > 1, is_signed = t.gives_signed;
-  const __m512 scale[2] = {_mm512_loadu_ps(t.scale), _mm512_loadu_ps(t.scale + (is_wide ? kByteRowColumns : 0))};
+  __m512 scale[2];
+  for (int i = 0; !kFixed && i < 2; ++i) scale[i] = _mm512_loadu_ps(t.scale + (is_wide ? i * kByteRowColumns : 0));
+  const FixedLanes* fixed[2] = {t.fixed, t.fixed + (is_wide ? 1 : 0)};
+  const FixedBytes narrow(t.zero, t.least, t.most, is_signed);
   const int64_t end = std::min(t.rows, space.done + 2 * pairs);
   int64_t r = space.done;
   for (; r < end; r += 2) {
@@ -35,11 +39,17 @@ constexpr int64_t kSumsOfRow = kByteRowBlocks * kByteRowColumns;
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
       const __m512i sum = _mm512_load_si512(sums + r * kSumsOfRow + i * kByteRowColumns);
+      if constexpr (kFixed) {
+        whole[i] = scaled_lanes(*fixed[i % 2], sum);
+        continue;
+      }
       const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), scale[i % 2]);
       whole[i] = _mm512_cvt_roundps_epi32(_mm512_min_ps(high, scaled), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     }
-    const __m512i one = _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zero);
-    const __m512i other = _mm512_adds_epi16(_mm512_packs_epi32(whole[2], whole[3]), zero);
+    const __m512i one =
+        kFixed ? narrow.pair(whole[0], whole[1]) : _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zero);
+    const __m512i other =
+        kFixed ? narrow.pair(whole[2], whole[3]) : _mm512_adds_epi16(_mm512_packs_epi32(whole[2], whole[3]), zero);
     const __m512i bytes = _mm512_permutexvar_epi32(
         in_order, is_signed ? _mm512_packs_epi16(one, other) : _mm512_packus_epi16(one, other));
     const int64_t first = t.place[r], second = r + 1 < t.rows ? t.place[r + 1] : -1;
@@ -54,6 +64,11 @@ constexpr int64_t kSumsOfRow = kByteRowBlocks * kByteRowColumns;
       _mm_storeu_si128(reinterpret_cast<__m128i*>(t.bytes + second), _mm512_extracti32x4_epi32(bytes, 2));
   }
   space.done = r;
+}
+
+void finish_rows(BytePixelsSpace& space, int64_t pairs) {
+  if (space.done >= space.last.rows) return;
+  space.last.fixed != nullptr ? finish_some_rows<true>(space, pairs) : finish_some_rows<false>(space, pairs);
 }
 
 template <int kSums, int kLeft, int kRight, bool kSigned, class Tiles>
@@ -128,7 +143,7 @@ void multiply_byte_pixels(const BytePixels& t, BytePixelsSpace& space) {
   t.takes_signed ? multiply<EmulatedTiles, true>(t, space) : multiply<EmulatedTiles, false>(t, space);
 }
 
-MINNOW_TILES void finish_byte_pixels(BytePixelsSpace& space) { finish_rows(space, kByteRowsAtOnce); }
+void finish_byte_pixels(BytePixelsSpace& space) { finish_rows(space, kByteRowsAtOnce); }
 
 }  // namespace minnow
 #endif

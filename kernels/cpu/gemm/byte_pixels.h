@@ -7,6 +7,8 @@
 
 namespace minnow {
 
+struct FixedLanes;
+
 constexpr int64_t kByteRowsAtOnce = 32, kByteRowColumns = 16, kByteRowBlocks = 2;  // at a time; columns of a block
 constexpr int64_t kByteRowDepth = 64;                                              // of a step: bytes of a row
 constexpr int64_t kByteRowStep = kByteRowDepth * kByteRowColumns;                  // of weights, for each block
@@ -21,9 +23,11 @@ struct BytePixels {
   int64_t steps = 0;
   const uint8_t* weights = nullptr;  // signed: [block][step][16 fours][16 columns][4]
   int64_t rows = 0, blocks = 0;
-  bool takes_signed = false;       // the bytes of rows
-  const int32_t* start = nullptr;  // of each column, as many as blocks have
-  const float* scale = nullptr;    // likewise
+  bool takes_signed = false;          // the bytes of rows
+  const int32_t* start = nullptr;     // of each column, as many as blocks have
+  const float* scale = nullptr;       // likewise; or, for whole numbers only, ...
+  const FixedLanes* fixed = nullptr;  // ... of each block, and the limits of results
+  int32_t least = 0, most = 0;
   bool gives_signed = false;
   int32_t zero = 0;
   const int64_t* place = nullptr;  // of the results of each row; -1: they are not wanted

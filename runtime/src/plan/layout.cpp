@@ -34,7 +34,8 @@ bool can_be_packed(const KernelRow& row, const Attrs& attrs, const std::vector<c
     case LayoutRule::kLast:
     case LayoutRule::kMakesLast:
     case LayoutRule::kReadsLast:
-      return true;
+      // Integers end as bytes, or in planes.
+      return dtype_size(inputs[0]->dtype) != 1 || dtype_size(out.dtype) == 1;
     case LayoutRule::kConcatLast: {
       const int64_t axis = attrs.i("axis");
       bool all = inputs[0]->shape.rank() == 4 && (axis == 1 || axis == -3);
