@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,13 @@ import minnow
 from minnow.cli._app import run as run_cli
 
 RNG = np.random.default_rng(3)
+"""Of each test its own, so that its numbers do not depend on what ran before."""
 FORMS = ["symmetric", "least", "zero"]
+
+
+@pytest.fixture(autouse=True)
+def _seeded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "RNG", np.random.default_rng(zlib.crc32(request.node.name.encode())))
 
 
 def layer(quan: dict[str, Any], shape: tuple[int, ...], x: tuple[int, ...], bias: np.ndarray, **common: Any) -> bytes:
@@ -75,8 +82,11 @@ def products(bits: int, form: str, half: bool, k: int, blocks: int, rows: tuple[
             y = run(model, x, "quantized", precision)[:, :, 0, 0]
             assert np.max(np.abs(y - want) / scale) < most
             results.append(y)
-        size = np.sqrt(np.mean(want**2))
-        assert np.sqrt(np.mean((results[-1] - want) ** 2)) < 1e-2 * size
+        # With low precision a number is rounded to a step, a 127th of the largest of its row. All results of a row
+        # share these errors, which few rows do not average out: up to 4 standard deviations of one row.
+        steps = np.max(np.abs(x[:, :, 0, 0]), axis=1) / 127
+        deviation = np.sqrt(np.mean(steps**2) / 12 * np.mean(np.sum(np.square(w[:, :, 0, 0], dtype=np.float64), 1)))
+        assert np.sqrt(np.mean((results[-1] - want) ** 2)) < (1 + 3 / np.sqrt(m)) * deviation
     return results
 
 
