@@ -28,6 +28,7 @@ constexpr int64_t kHalfTaps = 128, kHalfChannels = 1 << 15;
 constexpr int64_t kHalfPieceBytes = 32 << 10;  // of what the taps of a piece look at, which stays in the first cache
 constexpr int64_t kHalfPartBytes = 512 << 10;  // of an image at a time, which stay in the second-level cache
 constexpr int64_t kHalfTasks = 4;              // for each thread
+constexpr int64_t kHalfOverlap = 6;            // rows of a part for each one that another thread copies too
 constexpr int64_t kHalfSerialMacs = 20000;     // fewer are not worth waking a thread
 constexpr int64_t kTileFloats = kBf16Pixels * kBf16Blocks * kBf16Columns;
 constexpr size_t kAdded = 3;  // the input that is added to the result
@@ -69,8 +70,8 @@ class ConvHalf final : public Kernel {
     is_empty_ = y.count() == 0;
     *workspace = 0;
     if (is_empty_) return ok();
-    MINNOW_RETURN_IF_ERROR(lay_out());
     blocks_ = own_ / kBf16Columns * spread_[0] * spread_[1];
+    MINNOW_RETURN_IF_ERROR(lay_out());
     const auto fill = [&](void* to) { pack(node.constant[1]->as<float>(), static_cast<uint16_t*>(to)); };
     if (node.constant[1] != nullptr)
       weights_.make(node, {1},
@@ -80,7 +81,6 @@ class ConvHalf final : public Kernel {
                     weights_bytes(), fill);
     else
       weights_.clear();
-    cut();
     *workspace = round_up(image_bytes(), 64) + 4 * own_ + (weights_.empty() ? weights_bytes() : 0);
     return ok();
   }
@@ -98,9 +98,7 @@ class ConvHalf final : public Kernel {
     if (context.in.size() > 2 && context.in[2] != nullptr)
       std::memcpy(bias, context.in[2]->data, static_cast<size_t>(4 * outs_));
     const Tensor& x = *context.in[0];
-    // Where one thread does all, rows are copied just before they are read, so that they are still in a cache.
-    const bool late = !is_direct_ && !is_plain_ && context.pool->threads() == 1;
-    if (!is_direct_ && !late) {
+    if (!is_direct_ && !by_parts_) {
       const auto lines = [&](int64_t begin, int64_t end, int) {
         LongLoop loop;
         for (int64_t i = begin; i < end && loop.goes_on(16 + row_bytes() / 64); ++i)
@@ -112,13 +110,14 @@ class ConvHalf final : public Kernel {
     Call call = {is_direct_ ? x.as<char>() : image, weights, bias, nullptr, context.out[0]->as<uint16_t>()};
     if (context.in.size() > kAdded && context.in[kAdded] != nullptr) call.residual = context.in[kAdded]->as<uint16_t>();
     const int64_t tasks = parts_ * shares_;
-    int64_t filled = 0;
-    context.pool->parallel_for(tasks, macs_ < kHalfSerialMacs ? tasks : 1, [&](int64_t begin, int64_t end, int) {
+    context.pool->parallel_for(tasks, macs_ < kHalfSerialMacs ? tasks : 1, [&](int64_t begin, int64_t end, int thread) {
       Worker worker;
+      Call part = call;
+      if (by_parts_) part.from = image + thread * part_bytes();
       bf16_unit()->begin(depth_);
       for (int64_t i = begin; i < end; ++i) {
-        if (late) fill_task(x.as<char>(), i, image, &filled);
-        run_task(call, i, worker);
+        if (by_parts_) fill_part(x.as<char>(), i, image + thread * part_bytes());
+        run_task(part, i, worker);
       }
       store(worker);
       bf16_unit()->end();
@@ -151,7 +150,8 @@ class ConvHalf final : public Kernel {
     int64_t place[2][kBf16Pixels];
     int turn = 0, place_turn = 0;
     bool has_sums = false;
-    Bf16Pixels last;  // what is to be stored, where there is something
+    int64_t before = 0;  // bytes of the images that lie before what is held of them
+    Bf16Pixels last;     // what is to be stored, where there is something
     LongLoop loop;
   };
 
@@ -161,10 +161,10 @@ class ConvHalf final : public Kernel {
       a.used = is_plain_ ? 1 : std::min(a.stride, reach);
       a.rows = is_plain_ ? (a.out - 1) * a.stride + reach : a.out + (reach - 1) / a.stride;
     }
-    if (image_bytes() > std::numeric_limits<int64_t>::max() / 4)
-      return fail(Code::kUnsupported, "the image is too large");
     const Axis &rows = axis_[0], &columns = axis_[1];
-    offsets_.clear();
+    const int64_t all = Shape{images_, rows.used, columns.used, rows.rows, columns.rows, pixel_}.count();
+    if (all > std::numeric_limits<int64_t>::max() / 8 / threads_)
+      return fail(Code::kUnsupported, "the image is too large");
     // Taps of a row that are taken in one step, where channels are few: all of them or a part, so that none is read
     // that is not in the window.
     int64_t together = 1;
@@ -172,6 +172,14 @@ class ConvHalf final : public Kernel {
       if (columns.kernel % n == 0) together = n;
     depth_ = is_plain_ ? together * kBf16PlanesAtOnce : kBf16Depth;
     MINNOW_RETURN_IF_ERROR(kept_.keep(Shape{rows.kernel * columns.kernel, ceil_div(pixel_, kStepBytes), 8}.count()));
+    steps_ = rows.kernel * columns.kernel * (is_plain_ ? 1 : ceil_div(pixel_, kStepBytes)) / together;
+    // Where tiles are taken from: all images, or one, or a row of results.
+    lines_ = is_direct_ ? 1 : is_plain_ ? images_ * rows.out : images_;
+    width_ = is_direct_  ? images_ * rows.out * columns.out
+             : is_plain_ ? columns.out
+                         : (rows.out - 1) * columns.rows + columns.out;
+    cut();
+    offsets_.clear();
     for (int64_t ky = 0; ky < rows.kernel; ++ky)
       for (int64_t kx = 0; kx < columns.kernel; kx += together) {
         const int64_t y = ky * rows.dilation, x = kx * columns.dilation;
@@ -180,31 +188,25 @@ class ConvHalf final : public Kernel {
           continue;
         }
         const int64_t phase = y % rows.stride * columns.used + x % columns.stride;
-        const int64_t row = phase * rows.rows + y / rows.stride;
+        const int64_t row = phase * held_ + y / rows.stride;
         for (int64_t at = 0; at < pixel_; at += kStepBytes)
           offsets_.push_back((row * columns.rows + x / columns.stride) * pixel_ + at);
       }
-    steps_ = static_cast<int64_t>(offsets_.size());
-    // Where tiles are taken from: all images, or one, or a row of results.
-    lines_ = is_direct_ ? 1 : is_plain_ ? images_ * rows.out : images_;
-    width_ = is_direct_  ? images_ * rows.out * columns.out
-             : is_plain_ ? columns.out
-                         : (rows.out - 1) * columns.rows + columns.out;
-    pieces_ = lines_ * ceil_div(width_, kBf16Pixels);
     return ok();
   }
 
   static constexpr int64_t kStepBytes = 2 * kBf16Depth;  // of a pixel
 
   int64_t row_bytes() const { return axis_[1].rows * pixel_; }
-  int64_t plane_bytes() const { return axis_[0].rows * row_bytes(); }  // of a phase
-  int64_t image_bytes() const {
-    if (is_direct_) return 0;
-    const Axis &rows = axis_[0], &columns = axis_[1];
-    const int64_t all = Shape{images_, rows.used, columns.used, rows.rows, columns.rows, pixel_}.count();
-    const int64_t behind = kReadPixels * (is_plain_ ? columns.stride : 1) * pixel_ + kReadBytes;
-    return all > std::numeric_limits<int64_t>::max() / 2 ? all : all + behind;
+  int64_t plane_bytes() const { return held_ * row_bytes(); }  // of a phase
+  // What a thread holds of the images: those of a part, or all.
+  int64_t part_bytes() const {
+    const int64_t images = by_parts_ ? ceil_div(part_, line_pieces()) : images_;
+    const int64_t behind = kReadPixels * (is_plain_ ? axis_[1].stride : 1) * pixel_ + kReadBytes;
+    return round_up(images * axis_[0].used * axis_[1].used * plane_bytes() + behind, 64);
   }
+  int64_t image_bytes() const { return is_direct_ ? 0 : (by_parts_ ? threads_ : 1) * part_bytes(); }
+  int64_t line_pieces() const { return ceil_div(width_, kBf16Pixels); }
   int64_t block_bytes() const { return steps_ * kBf16StepBytes; }
   int64_t weights_bytes() const { return blocks_ * block_bytes(); }
 
@@ -231,11 +233,16 @@ class ConvHalf final : public Kernel {
 
   // A row of all phases along x, with its padding.
   void fill_row(const char* x, int64_t i, char* image) const {
+    const Axis& rows = axis_[0];
+    const int64_t row = i % rows.rows, plane = i / rows.rows;
+    fill_phases(x, plane / rows.used, plane % rows.used, row,
+                image + plane * axis_[1].used * plane_bytes() + row * row_bytes());
+  }
+  void fill_phases(const char* x, int64_t n, int64_t phase, int64_t row, char* image) const {
     const Axis &rows = axis_[0], &columns = axis_[1];
-    const int64_t row = i % rows.rows, phase = i / rows.rows % rows.used, n = i / rows.rows / rows.used;
     const int64_t y = row * rows.stride + phase - rows.begin, step = columns.stride;
     for (int64_t p = 0; p < columns.used; ++p) {
-      char* to = image + ((n * rows.used + phase) * columns.used + p) * plane_bytes() + row * row_bytes();
+      char* to = image + p * plane_bytes();
       // Column `at` of the row is pixel at * step + p - begin of the image.
       const int64_t first = std::clamp<int64_t>(ceil_div_any(columns.begin - p, step), 0, columns.rows);
       int64_t last = std::clamp<int64_t>(ceil_div_any(columns.in + columns.begin - p, step), first, columns.rows);
@@ -266,33 +273,62 @@ class ConvHalf final : public Kernel {
 
   static int64_t ceil_div_any(int64_t a, int64_t b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
 
-  // Tasks are a part of the pieces, of 32 results each, and a share of the pairs of blocks.
+  // Tasks are a part of the pieces, of 32 results each, and a share of the pairs of blocks. A part is of one line, or
+  // of whole ones.
   [[gnu::cold]] void cut() {
-    const int64_t pairs = ceil_div(blocks_, kBf16Blocks);
+    const Axis& rows = axis_[0];
+    const int64_t pairs = ceil_div(blocks_, kBf16Blocks), per_line = line_pieces();
+    pieces_ = lines_ * per_line;
     part_ = std::min(std::max<int64_t>(1, kHalfPartBytes / (kBf16Pixels * pixel_)), pieces_);
     if (threads_ > 1) part_ = std::min(part_, std::max<int64_t>(1, pieces_ / (kHalfTasks * threads_)));
-    parts_ = ceil_div(pieces_, part_);
+    line_parts_ = ceil_div(per_line, part_);
+    part_ = line_parts_ > 1 ? ceil_div(per_line, line_parts_) : part_ / per_line * per_line;
+    line_parts_ = ceil_div(per_line, part_);
+    parts_ = line_parts_ > 1 ? lines_ * line_parts_ : ceil_div(pieces_, part_);
     shares_ = threads_ == 1 ? 1 : std::min(pairs, ceil_div(kHalfTasks * threads_, parts_));
     share_ = ceil_div(pairs, shares_);
     shares_ = ceil_div(pairs, share_);
-    const int64_t piece = (axis_[0].kernel - 1) * row_bytes() + kBf16Pixels * pixel_;
+    const int64_t piece = (rows.kernel - 1) * row_bytes() + kBf16Pixels * pixel_;
     by_pieces_ = is_plain_ || (share_ * kBf16Blocks * block_bytes() <= kHalfPartBytes && piece <= kHalfPieceBytes);
+    // Copies that are read by one thread are made by it, just before, so that they never leave its caches; not where
+    // threads would copy many rows twice.
+    const int64_t twice = rows.rows - rows.out, part_rows = part_ * kBf16Pixels / axis_[1].rows;
+    const bool few_twice = threads_ == 1 || line_parts_ == 1 || kHalfOverlap * twice <= part_rows;
+    by_parts_ = !is_direct_ && !is_plain_ && shares_ == 1 && few_twice;
+    held_ = rows.rows;
+    if (by_parts_ && line_parts_ > 1)
+      held_ = std::min(held_, ceil_div(part_ * kBf16Pixels, axis_[1].rows) + 1 + rows.rows - rows.out);
   }
 
-  // The rows of all phases that a task looks at, from the first one that is not there.
-  void fill_task(const char* x, int64_t task, char* image, int64_t* filled) const {
+  int64_t first_piece(int64_t part) const {
+    return line_parts_ > 1 ? part / line_parts_ * line_pieces() + part % line_parts_ * part_ : part * part_;
+  }
+  int64_t end_piece(int64_t part) const {
+    const int64_t limit = line_parts_ > 1 ? (part / line_parts_ + 1) * line_pieces() : pieces_;
+    return std::min(first_piece(part) + part_, limit);
+  }
+  // The first row of a part that begins within an image.
+  int64_t first_row(int64_t part) const {
+    return line_parts_ > 1 ? part % line_parts_ * part_ * kBf16Pixels / axis_[1].rows : 0;
+  }
+
+  // The rows of all phases that a part looks at.
+  void fill_part(const char* x, int64_t part, char* image) const {
     const Axis& rows = axis_[0];
-    const int64_t per_line = ceil_div(width_, kBf16Pixels);
-    const int64_t piece = std::min((task / shares_ + 1) * part_, pieces_) - 1;
-    const int64_t below = rows.rows - rows.out, y = (piece % per_line + 1) * kBf16Pixels / axis_[1].rows + 1 + below;
-    const int64_t end = piece / per_line * rows.rows + std::min(rows.rows, y);
-    for (int64_t& i = *filled; i < end; ++i)
-      for (int64_t phase = 0; phase < rows.used; ++phase)
-        fill_row(x, (i / rows.rows * rows.used + phase) * rows.rows + i % rows.rows, image);
+    const int64_t per_line = line_pieces(), first = first_piece(part), end = end_piece(part);
+    const int64_t from = first_row(part), limit = std::min(rows.rows, from + held_);
+    for (int64_t n = first / per_line; n < ceil_div(end, per_line); ++n)
+      for (int64_t phase = 0; phase < rows.used; ++phase) {
+        char* to = image + ((n - first / per_line) * rows.used + phase) * axis_[1].used * plane_bytes();
+        for (int64_t row = from; row < limit; ++row, to += row_bytes()) fill_phases(x, n, phase, row, to);
+      }
   }
 
   void run_task(const Call& call, int64_t task, Worker& worker) const {
-    const int64_t first = task / shares_ * part_, last = std::min(first + part_, pieces_);
+    const int64_t part = task / shares_, first = first_piece(part), last = end_piece(part);
+    if (by_parts_)
+      worker.before =
+          first / line_pieces() * axis_[0].used * axis_[1].used * plane_bytes() + first_row(part) * row_bytes();
     const int64_t share = task % shares_ * share_ * kBf16Blocks;
     const int64_t limit = std::min(share + share_ * kBf16Blocks, blocks_);
     Bf16Tile t;
@@ -377,7 +413,7 @@ class ConvHalf final : public Kernel {
       t.in = call.from + at * from_;
       return;
     }
-    t.in = call.from + line * rows.used * columns.used * plane_bytes() + at * pixel_;
+    t.in = call.from + line * rows.used * columns.used * plane_bytes() + at * pixel_ - worker.before;
     int64_t y = at / columns.rows, x = at % columns.rows;
     for (int64_t r = 0; r < t.pixels; ++r) {
       place[r] = x < columns.out ? ((line * rows.out + y) * columns.out + x) * to_ : -1;
@@ -396,8 +432,10 @@ class ConvHalf final : public Kernel {
   int64_t depth_ = kBf16Depth;  // numbers of a pixel, or of some taps, in a step
   int64_t steps_ = 0, width_ = 0, lines_ = 0, pieces_ = 0, blocks_ = 0;
   int64_t part_ = 1, parts_ = 1, share_ = 1, shares_ = 1;  // pieces of a part, pairs of blocks of a share
-  bool by_pieces_ = false;  // all weights of a share for a piece, which stays in the first cache
-  const bool spreads_;      // a transposed convolution: a pixel makes some pixels, and no other does
+  int64_t line_parts_ = 1, held_ = 1;  // parts of a line, if there are some; rows of a phase that are held
+  bool by_parts_ = false;              // a copy of what a part looks at, for each thread, in place of one of all images
+  bool by_pieces_ = false;             // all weights of a share for a piece, which stays in the first cache
+  const bool spreads_;                 // a transposed convolution: a pixel makes some pixels, and no other does
   int64_t spread_[2] = {1, 1};
   bool is_plain_ = false;  // few channels, in planes
   bool is_direct_ = false, is_empty_ = false;
