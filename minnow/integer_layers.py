@@ -67,8 +67,14 @@ def integer_nodes(graph: Graph) -> list[Node]:
 def _is_integer(node: Node) -> bool:
     if not (node.has_input(0) and node.has_input(1)):
         return False
-    x, w = node.input(0), node.input(1)
+    x, w = node.input(0), _stored(node.input(1))
     return x.type.dtype in _BYTES and w.type.dtype in _BYTES and w.data is not None and (w.type.rank or 0) > 1
+
+
+def _stored(weights: Value) -> Value:
+    """Weights as the file has them: it turns those that two graphs share, for one of them."""
+    maker = weights.producer
+    return maker.input(0) if maker is not None and maker.op == "Transpose" else weights
 
 
 def _matched(made: QuantizedModel, graph: Graph) -> dict[Node, Node]:
@@ -94,8 +100,9 @@ def _matched(made: QuantizedModel, graph: Graph) -> dict[Node, Node]:
 
 def _same_numbers(numbers: Array, weights: Value) -> bool:
     """Whether weights have these numbers, in the same order or as the transposed matrix."""
-    assert weights.data is not None
-    array = weights.data.numpy()
+    data = _stored(weights).data
+    assert data is not None
+    array = data.numpy()
     if np.array_equal(array.reshape(-1), numbers.reshape(-1)):
         return True
     return array.ndim == numbers.ndim == 2 and np.array_equal(array.T, numbers)

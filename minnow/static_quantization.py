@@ -19,7 +19,7 @@ from minnow.convert import convert_file
 from minnow.integer_layers import WrittenModel, refusals
 from minnow.metric import metric_of
 from minnow.mnnquant_file import with_mnnquant
-from minnow.optimizer.quantize.activations import LAYERS, unique_names, wide_results
+from minnow.optimizer.quantize.activations import LAYERS, split, unique_names, wide_results
 from minnow.optimizer.quantize.halves import widen_halves
 from minnow.optimizer.quantize.layers import layers_of
 from minnow.options.calibration import RangeMethod
@@ -141,8 +141,23 @@ def _prepare(model: Model, options: QuantizeOptions) -> None:
     from minnow.optimizer import optimize
 
     widen_halves(model.graph)
+    split(model.graph)
     optimize(model, 2, target="minnow", passes=[*options.passes, *(f"-{name}" for name in _APART)], int64="keep")
-    unique_names(model.graph)
+    unique_names(model.graph, [name for name, _ in model.outputs])
+
+
+def _without_integers(model: Model) -> list[str]:
+    """The layers that no calibration makes integers of, and why."""
+    own = set(model.graph)
+    inside = {node: part.name for part in model.graph.walk() for node in part if node not in own}
+    found = []
+    for layer in layers_of(model.graph):
+        node = layer.node
+        if node in inside:
+            found.append(f"{layer.name}: it is in the subgraph '{inside[node]}'")
+        elif node.op not in LAYERS:
+            found.append(f"{layer.name}: {node.op} has no form with integers")
+    return found
 
 
 class _Work:
@@ -162,7 +177,7 @@ class _Work:
         if not plan.layers:
             raise UnsupportedError(
                 "no layer of the model can compute with integers",
-                items=[f"{name}: {why}" for name, why in plan.kept.items()],
+                items=[*(f"{name}: {why}" for name, why in plan.kept.items()), *_without_integers(model)],
                 hint="without `--calibration` only the weights are quantized",
             )
         self.path = folder / "integers.mnn"

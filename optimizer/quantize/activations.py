@@ -7,13 +7,14 @@ elements. A function of one tensor needs nothing here: the optimizer makes a tab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from minnow.optimizer.passes.legalize.after import behind
 from minnow.optimizer.quantize.ranges import Function
 from minnow.optimizer.quantize.rounding import fitted
 from minnow.schema.ir import DType, Graph, Node, Value
@@ -207,8 +208,6 @@ def _refusal(node: Node) -> str:
         return "its weights are computed, or no float32"
     if node.input(0).data is not None:
         return "its input is constant"
-    if node.has_input(RESIDUAL) or node.attrs.get("activation"):
-        return "it has a residual or an activation in the source"
     if node.has_input(2) and node.input(2).data is None:
         return "its bias is computed"
     if node.op == "Linear" and (node.input(0).type.rank or 0) < 2:
@@ -395,8 +394,38 @@ def _whole(bias: Array, unit: Array) -> Array:
     return np.asarray(numbers * unit, np.float32)
 
 
-def unique_names(graph: Graph) -> None:
-    """Gives each tensor a name that no other one has, so that a run can give its contents; outputs keep theirs."""
+def split(graph: Graph) -> None:
+    """Puts residuals and activations that are part of layers behind these, in place: files have them there.
+
+    The layer keeps the name, unless it is that of an output.
+    """
+    for node in list(graph):
+        if node.op not in LAYERS or not (node.has_input(RESIDUAL) or node.attrs.get("activation")):
+            continue
+        old = node.output
+        new = behind(Builder(graph, node, f"{node.origin} > split".removeprefix(" > ")), node)
+        layer = new.producer
+        while layer is not None and layer.op != node.op:
+            layer = layer.input(0).producer
+        assert layer is not None
+        new.name, layer.output.name = f"{old.name}/activated", old.name
+        if old.is_output:
+            new.name, layer.output.name = old.name, f"{old.name}/layer"
+        new.type = old.type
+        old.replace_all_uses(new)
+        graph.erase(node)
+
+
+def unique_names(graph: Graph, outputs: Sequence[str] = ()) -> None:
+    """Gives each tensor a name that no other one has, so that a run can give its contents.
+
+    Args:
+        graph: it is changed.
+        outputs: the names that its outputs have for users.
+    """
+    for value, name in zip(graph.outputs, outputs, strict=False):
+        if value.producer is not None:
+            value.name = name
     used = {v.name for v in (*graph.params, *graph.outputs)}
     kept = {*graph.params, *graph.outputs}
     for k, value in enumerate(graph.values()):

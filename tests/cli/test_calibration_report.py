@@ -131,3 +131,23 @@ def test_what_was_measured_elsewhere_has_a_mark() -> None:
     assert "32.2*  0.25000*" in lines[3]
     assert lines[4] == "* measured before the optimizer: the file does not have this tensor"
     assert "*" not in str(Calibrated(calibrated=rows[:1]))
+
+
+def test_weights_that_two_graphs_share_belong_to_their_layers(tmp_path: Path) -> None:
+    """A file for MNN's runtime has products with constants that are turned for one of its graphs."""
+    rng = np.random.default_rng(6)
+    constants = {n: rng.normal(size=(64, 64)).astype(np.float32) for n in ("a", "b")}
+    nodes = [helper.make_node("Gemm", ["x", "a"], ["p"]), helper.make_node("Tanh", ["p"], ["t"]),
+             helper.make_node("Gemm", ["t", "b"], ["y"])]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(a, n) for n, a in constants.items()],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "n.onnx")
+    report = minnow.quantize(tmp_path / "n.onnx", synthetic=True, output=tmp_path / "q.mnn", measure=False)
+    assert isinstance(report.quantization, Calibrated)
+    assert [row.kind for row in report.quantization.calibrated] == ["int8", "int8"]
+    made = read_file(tmp_path / "q.mnn").graph
+    assert sum(node.op == "QuantizedMatMul" for node in made) == 2
+    assert any(node.op == "Transpose" for node in made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from minnow.optimizer.passes.fusion.epilogue import layers
 from minnow.optimizer.rewrite import rewrite
 from minnow.optimizer.rewrite.pattern import Match
-from minnow.schema.ir import DType, Value
+from minnow.schema.ir import DType, Node, Value
 from minnow.schema.ops import Builder
 from minnow.schema.ops.epilogue import FUNCTIONS, RESIDUAL, attrs_of
 
@@ -31,16 +31,20 @@ def legalize_epilogue(b: Builder, m: Match) -> Value | None:
         }
     """
     layer = m.layer
+    if not layer.has_input(RESIDUAL) and layer.attrs.get("activation", "") in ("", *_OWN.get(layer.op, ())):
+        return m.no("it does nothing with its result that the format's layer does not do")
+    return behind(b, layer)
+
+
+def behind(b: Builder, layer: Node) -> Value:
+    """The result of a layer that gives its products only, with its residual and its activation as nodes behind it."""
     attrs = dict(layer.attrs)
     name = attrs.pop("activation", "")
     numbers = attrs.pop("alpha", None), attrs.pop("beta", None)
-    residual = layer.input(RESIDUAL) if layer.has_input(RESIDUAL) else None
-    if residual is None and name in ("", *_OWN.get(layer.op, ())):
-        return m.no("it does nothing with its result that the format's layer does not do")
     more = layer.inputs[RESIDUAL + 1 :]
     y: Value = b.node(layer.op, [*layer.inputs[:RESIDUAL], *((None, *more) if more else ())], attrs).output
-    if residual is not None:
-        y = b.Add(y, residual)
+    if layer.has_input(RESIDUAL):
+        y = b.Add(y, layer.input(RESIDUAL))
     if not name:
         return y
     return b.node(FUNCTIONS[name].op, [y], attrs_of(name, *numbers)).output
