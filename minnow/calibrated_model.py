@@ -34,7 +34,7 @@ from minnow.optimizer.quantize.layers import layers_of
 from minnow.optimizer.quantize.prune import MOST_INPUTS, Seen
 from minnow.optimizer.quantize.ranges import range_of
 from minnow.options.run import RunOptions
-from minnow.schema.errors import UsageError
+from minnow.schema.errors import MinnowError, StoppedError, UsageError
 from minnow.schema.ir import DType, Node
 
 if TYPE_CHECKING:
@@ -178,10 +178,20 @@ class CalibratedModel:
         self.runs = 0
         for one in inputs:
             self.runs += 1
-            for value, array in self._tensors(session, one):
-                self.histograms[value].add(array)
-                if value in self.channels:
-                    self.channels[value].add(array)
+            try:
+                for value, array in self._tensors(session, one):
+                    self.histograms[value].add(array)
+                    if value in self.channels:
+                        self.channels[value].add(array)
+            except StoppedError:
+                raise
+            except MinnowError as e:
+                shapes = ", ".join(f"{name}{list(np.shape(array))}" for name, array in one.items())
+                raise UsageError(
+                    f"the model does not run with input {self.runs} of the calibration: {shapes}",
+                    why=e.message,
+                    hint="other inputs; for pictures `--preprocess size=HEIGHT,WIDTH` gives the size, where it is free",
+                ) from e
             if self.runs == part:
                 self.first_part = copy(self)
                 self.first_part.histograms = {v: deepcopy(h) for v, h in self.histograms.items()}

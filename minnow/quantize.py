@@ -28,6 +28,7 @@ from minnow.report.quantization import Quantization, Similarity, Speed
 from minnow.report.similarity import similarities
 from minnow.runtime.verify.weights import QUANTIZED
 from minnow.schema.errors import BudgetError, MinnowError, StoppedError, UnsupportedError, UsageError
+from minnow.schema.ir import DType
 from minnow.schema.notice import Notice
 
 if TYPE_CHECKING:
@@ -224,11 +225,21 @@ def check_compressible(compressor: Compressor, model: Model) -> None:
         )
     compressed = any(type(v.data).__name__ in ("PackedBlob", "QuantizedBlob") for v in model.graph.constants())
     raw = any(node.op == "Raw" for part in model.graph.walk() for node in part)
+    are_integers = compressed or raw or _has_integers(model)
+    hint = "quantize the float model that it was made of"
+    if model.source == "tflite":
+        hint += ", or make floats of its integers first, with `--dequantize`"
     raise UnsupportedError(
         "the model has no float weights to quantize",
-        why="its weights are quantized already" if compressed or raw else "no layer has a constant matrix",
-        hint="quantize the float model that it was made of" if compressed or raw else "",
+        why="its weights are quantized already" if are_integers else "no layer has a constant matrix",
+        hint=hint if are_integers else "",
     )
+
+
+def _has_integers(model: Model) -> bool:
+    """Whether a node multiplies by constant integers of 8 bits."""
+    values = (v for part in model.graph.walk() for node in part for v in node.inputs if v is not None)
+    return any(v.data is not None and v.type.dtype in (DType.I8, DType.U8) and (v.type.rank or 0) > 1 for v in values)
 
 
 class _Work:

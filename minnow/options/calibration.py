@@ -49,9 +49,9 @@ class CalibrationOptions(Options):
     )
     activations: Activations = option(
         "auto",
-        "Integers of what layers compute, where no other layer reads it as it is: int8, which are fast; int16, which "
-        "lose almost nothing; auto, int8, but int16 where that halves the squared error of the outputs, or if the loss "
-        "is above --max-drop otherwise.",
+        "Integers of what layers give, where no other layer reads it as it is: int8, which are fast; int16, which "
+        "lose almost nothing (products are of 8 bits by 8 bits with all of them); auto, int8, but int16 where that "
+        "halves the squared error of the outputs, or if the loss is above --max-drop otherwise.",
     )
     percentile: float = option(
         99.99, "For the method percentile: how many of 100 numbers lie within the range.", above=0, most=100

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import minnow
 from minnow.cli._app import run as run_cli
@@ -313,3 +315,39 @@ def test_results_have_no_more_bits_where_the_file_would_be_as_large_as_the_float
         assert report.quantization is not None
         shares[target] = report.output_bytes / report.quantization.before_bytes
     assert all(share < 0.6 for share in shares.values())
+
+
+def test_an_input_that_the_model_does_not_run_with_is_told(tmp_path: Path, capsys: Any) -> None:
+    shape = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, "h", "w"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    constants = {"w": np.ones((4, 3, 1, 1), np.float32), "n": np.array([1, 64]), "m": np.ones((64, 2), np.float32)}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Reshape", ["c", "n"], ["r"]),
+             helper.make_node("MatMul", ["r", "m"], ["y"])]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", [shape], [y], [numpy_helper.from_array(a, n) for n, a in constants.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "n.onnx")
+    _saved(tmp_path, x=np.zeros((1, 3, 4, 5), np.float32)).rename(tmp_path / "c.npz")
+    flags = ["--calibration", str(tmp_path / "c.npz"), "--no-verify"]
+    assert run_cli(["quantize", str(tmp_path / "n.onnx"), "-o", str(tmp_path / "q.mnn"), *flags]) == 2
+    said = capsys.readouterr().err
+    assert "does not run with input 1 of the calibration: x[1, 3, 4, 5]" in said
+    assert "size=HEIGHT,WIDTH" in said
+
+
+def test_why_no_layer_becomes_integers(tmp_path: Path, capsys: Any) -> None:
+    w = np.ones((4, 2, 2, 2), np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("ConvTranspose", ["x", "w"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 3, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(w, "w")],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "n.onnx")
+    assert run_cli(["quantize", str(tmp_path / "n.onnx"), "-o", str(tmp_path / "q.mnn"), "--synthetic"]) == 3
+    assert "ConvTranspose has no form with integers" in capsys.readouterr().err
+
+
+def test_a_model_of_integers_is_not_quantized_again(calibration: Path, tmp_path: Path, capsys: Any) -> None:
+    assert quantize(tmp_path / "q.mnn", "--calibration", calibration, "--target", "minnow") == 0
+    assert run_cli(["quantize", str(tmp_path / "q.mnn"), "-o", str(tmp_path / "r.mnn")]) == 3
+    said = capsys.readouterr().err
+    assert "its weights are quantized already" in said
+    assert "quantize the float model that it was made of" in said
