@@ -93,7 +93,9 @@ def _convolutions(rng: Any) -> Iterator[Any]:
             yield f"{name} {dtype.__name__}", "DEPTHWISE_CONV_2D", operands, [out], "DepthwiseConv2DOptions", options
     for name, stride, k, out_size, padding in (
         ("same", 2, 3, (10, 8), SAME), ("valid", 2, 3, (11, 9), VALID), ("wide stride", 3, 2, (15, 12), SAME),
-        ("stride 1", 1, 3, (5, 4), SAME), ("odd", 2, 3, (9, 7), SAME),
+        ("stride 1", 1, 3, (5, 4), SAME), ("odd", 2, 3, (9, 7), SAME), ("even", 2, 4, (10, 8), SAME),
+        ("as wide as the stride", 2, 2, (10, 8), VALID), ("one tap", 2, 1, (9, 7), VALID),
+        ("far", 3, 5, (17, 14), VALID), ("near", 4, 2, (20, 16), SAME), ("large", 2, 5, (9, 8), SAME),
     ):  # fmt: skip
         for dtype in BYTES, U8, WORDS:
             image, weights = _of((1, 5, 4, 6), dtype, 0.05, 3), _weights(rng, (7, k, k, 6), dtype, 0)

@@ -152,10 +152,16 @@ def _(b, output_shape, w, x, bias=None, *, padding="SAME", stride_w=1, stride_h=
     if len(sizes) != 2 or not all(isinstance(d, int) for d in (*sizes, *wanted)):
         raise UnsupportedError("a transposed convolution of unknown shape is not supported")
     kernel, strides = shape_of(w)[1:3], (stride_h, stride_w)
+    starts = [
+        max(((-(-out // s) if padding == "SAME" else -(-(out - k + 1) // s)) - 1) * s + k - out, 0) // 2
+        for s, k, out in zip(strides, kernel, map(int, wanted), strict=True)
+    ]
+    limits = limits_of(q, fused_activation_function)
+    uniform = not np.any(qw.zero) or not qw.per_axis
+    if stride_h == stride_w > 1 and uniform and all(p < k for p, k in zip(starts, kernel, strict=True)):
+        return _phases(b, x, w, bias, (qx, qw, q), stride_h, starts, [int(d) for d in wanted], limits)
     pads, crops = [[0, 0], [0, 0]], [[0, 0], [0, 0]]
-    for i, (n, s, k, out) in enumerate(zip(sizes, strides, kernel, [int(d) for d in wanted], strict=True)):
-        count = -(-out // s) if padding == "SAME" else -(-(out - k + 1) // s)
-        before = max((count - 1) * s + k - out, 0) // 2
+    for i, (n, s, k, out, before) in enumerate(zip(sizes, strides, kernel, map(int, wanted), starts, strict=True)):
         spread = (int(n) - 1) * s + 1
         for side, pad in enumerate((k - 1 - before, out - spread + before)):
             pads[i][side], crops[i][side] = max(pad, 0), max(-pad, 0)
@@ -172,7 +178,45 @@ def _(b, output_shape, w, x, bias=None, *, padding="SAME", stride_w=1, stride_h=
         ends = [np.iinfo(np.int32).max if not c[1] else -c[1] for c in crops]
         sums = b.Slice(sums, np.array([c[0] for c in crops]), np.array(ends), np.array([2, 3]))
     factor = _columns(factors(qx, qw, q, rounds=qx.dtype is DType.U8))
-    return channels_last(b, requantized(b, sums, factor, q, limits_of(q, fused_activation_function)), 2)
+    return channels_last(b, requantized(b, sums, factor, q, limits), 2)
+
+
+def _phases(
+    b: Builder, x: Value, w: Value, bias: Value | None, quants: Any, stride: int, starts: Sequence[int],
+    wanted: Sequence[int], limits: tuple[int, int],
+) -> Value:  # fmt: skip
+    """A transposed convolution as one whose channels are those of all `stride` x `stride` neighbors of the result.
+
+    Args:
+        starts: how many results before the first one are left out, along each axis.
+    """
+    (qx, qw, q), sizes = quants, (x.type.shape or ())[1:3]
+    if w.array is None:
+        raise UnsupportedError("a transposed convolution with computed weights is not supported")
+    # Result `stride * i + phase` takes element i - t of x times weight `stride * t + phase + start`.
+    outs, (h, kw), channels = w.array.shape[0], w.array.shape[1:3], w.array.shape[3]
+    last = [(k - 1 - start) // stride for k, start in zip((h, kw), starts, strict=True)]
+    first = [-((stride - 1 + start) // stride) for start in starts]
+    rows, columns = (n - m + 1 for n, m in zip(last, first, strict=True))
+    weights = np.full((stride, stride, outs, channels, rows, columns), zero_of(qw), w.array.dtype)
+    for y in range(h):
+        for at in range(kw):
+            (t, phase), (u, other) = divmod(y - starts[0], stride), divmod(at - starts[1], stride)
+            weights[phase, other, ..., last[0] - t, last[1] - u] = w.array[:, y, at]
+    neighbors = stride * stride
+    counts = [max(-(-out // stride), int(n) + m) for out, n, m in zip(wanted, sizes, first, strict=True)]
+    ends = [count - m - int(n) for count, m, n in zip(counts, first, sizes, strict=True)]
+    attrs = {"strides": (1, 1), "dilations": (1, 1), "pads": (*last, *ends)}
+    if bias is not None:
+        bias = b.Reshape(b.Concat(*[bias] * neighbors, axis=0), np.array([-1, 1, 1]))
+    weights = weights.reshape(neighbors * outs, channels, rows, columns)
+    sums = total(b, planes(b, x), qx, bias, lambda v, z: b.ConvInteger(v, weights, z, zero_operand(qw), **attrs))
+    factor = factors(qx, qw, q, rounds=qx.dtype is DType.U8)
+    factor = _columns(np.tile(factor, neighbors) if factor.ndim else factor)
+    result = b.DepthToSpace(requantized(b, sums, factor, q, limits), blocksize=stride, mode="DCR")
+    if any(count * stride != out for count, out in zip(counts, wanted, strict=True)):
+        result = b.Slice(result, np.array([0, 0]), np.array(wanted), np.array([2, 3]))
+    return channels_last(b, result, 2)
 
 
 def _spread(b: Builder, x: Value, strides: Sequence[int], zero: Any) -> Value:
