@@ -89,15 +89,12 @@ def _beside(weights: Array, axis: int, dtype: Any) -> Array:
 
 def _resampled_integers(b: Builder, x: Value, axes: list[Any], q: Quantization) -> Value:
     kind = DType.I64 if q.dtype is DType.I16 else DType.I32
-    (h, top, bottom, near_y, far_y), (w, left, right, near_x, far_x) = axes
-    y = None
-    for rows, of_y in ((top, near_y), (bottom, far_y)):
-        line = b.Gather(x, rows, axis=h)
-        for columns, of_x in ((left, near_x), (right, far_x)):
-            # Twice the weights: the fixed-point factor is a half.
-            weights = _beside(of_y * (2 if kind is DType.I32 else 1), h, kind.numpy) * _beside(of_x, w, kind.numpy)
-            term = b.Mul(b.Cast(b.Gather(line, columns, axis=w), to=kind), weights)
-            y = term if y is None else b.Add(y, term)
+    y = b.Cast(x, to=kind)
+    scale = 1 if kind is DType.I64 else 2  # the fixed-point factor is a half
+    for axis, low, high, near, far in axes:
+        terms = [b.Mul(b.Gather(y, at, axis=axis), _beside(weights * scale, axis, kind.numpy))
+                 for at, weights in ((low, near), (high, far))]  # fmt: skip
+        y, scale = b.Add(*terms), 1
     if kind is DType.I32:
         return b.Requantize(y, np.int32(1 << 30), np.int32(-20), to=q.dtype, min=q.lowest, max=q.highest)
     return b.Cast(b.Div(b.Add(y, b.Mul(b.Sign(y), 1 << 19)), 1 << 20), to=q.dtype)
