@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from minnow.runtime.verify.unsigned_weights import MOST_BYTES, may_have_signed_weights, with_unsigned_weights
 from minnow.schema.ir import DType
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +36,7 @@ def keep_exact(options: Any) -> None:
 
     Where the processor has no dot products of bytes, onnxruntime adds two of them in 16 bits, which saturate, unless an
     optimization makes the weights unsigned: the level of optimization rises if it must. With signed data that one is
-    wrong; it is for models that `may_saturate`.
+    wrong; it is for models that `may_saturate`. Others have unsigned weights before they are loaded.
     """
     import onnxruntime
 
@@ -66,9 +67,13 @@ class OnnxRuntime:
         levels = onnxruntime.GraphOptimizationLevel
         if content is None:
             with path.open("rb") as file:
-                exact = may_saturate(file.read(_NODES))
+                head = file.read(_NODES)
         else:
-            exact = may_saturate(content)
+            head = content
+        exact = may_saturate(head)
+        if may_have_signed_weights(head) and (content is not None or path.stat().st_size <= MOST_BYTES):
+            content = with_unsigned_weights(path.read_bytes() if content is None else content) or content
+        del head
 
         def session(level: Any) -> Any:
             options = onnxruntime.SessionOptions()
