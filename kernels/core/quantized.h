@@ -29,11 +29,8 @@ class QuantizedMatrix {
   void scales(int64_t first, int64_t count, float* scale, float* offset) const;
   // As they are stored.
   virtual void stored_scales(int64_t first, int64_t count, float* scale, float* offset) const = 0;
-  // A hint that the codes of these numbers will not be read soon.
-  virtual void release(int64_t first, int64_t count) const {
-    (void)first;
-    (void)count;
-  }
+  // A hint that the codes of so many numbers were read, and will not be read soon again.
+  virtual void release(int64_t count) const { (void)count; }
   // The numbers themselves.
   void floats(int64_t first, int64_t count, float* to) const;
   // All of them. Throws where there is no room.
@@ -57,7 +54,7 @@ class QuantizedRows final : public QuantizedMatrix {
   void stored_scales(int64_t first, int64_t count, float* scale, float* offset) const override {
     whole_.stored_scales(first_ / block + first, count, scale, offset);
   }
-  void release(int64_t first, int64_t count) const override { whole_.release(first_ + first, count); }
+  void release(int64_t count) const override { whole_.release(count); }
 
  private:
   const QuantizedMatrix& whole_;

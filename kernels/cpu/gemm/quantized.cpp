@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "kernels/core/elements.h"
 #include "kernels/core/interrupt.h"
@@ -202,7 +203,7 @@ constexpr int64_t kRowsForTiles = 32, kTileGain = 8, kTileBand = 512;
 constexpr int64_t kFewUnpacked = 4;  // rows for which a tile has one block of columns
 
 // A unit of one row, whose lane begins at `to`.
-void pack_unit(const uint8_t* codes, int bits, int64_t lanes, uint32_t* to) {
+void put_unit(const uint8_t* codes, int bits, int64_t lanes, uint32_t* to) {
   uint32_t group[8];
   std::memcpy(group, codes, sizeof group);
   if (bits == 8) {
@@ -264,6 +265,7 @@ void QuantizedForm::pack(const QuantizedMatrix& matrix, const int32_t* order, vo
   const auto pack_panels = [&](int64_t begin, int64_t end, int) {
     constexpr int64_t kPart = 64 * kQuantizedUnit;
     uint8_t codes[kPart];
+    std::vector<int8_t> whole(static_cast<size_t>(order == nullptr ? 0 : columns));
     LongLoop loop;
     for (int64_t panel = begin; panel < end && loop.goes_on(lanes * columns); ++panel) {
       uint32_t* base = static_cast<uint32_t*>(to) + panel * panel_words();
@@ -272,6 +274,7 @@ void QuantizedForm::pack(const QuantizedMatrix& matrix, const int32_t* order, vo
         const int64_t row = panel * lanes + lane;
         pack_scales(row, reinterpret_cast<char*>(base) + lane * scale_bytes());
         uint32_t* at = base + scale_words() + lane;
+        if (order != nullptr) matrix.codes(row * columns, columns, whole.data());
         // Blocks of whole units follow each other without a gap.
         const int64_t length = block % kQuantizedUnit == 0 ? columns : block;
         for (int64_t from = 0; from < columns; from += length) {
@@ -281,19 +284,32 @@ void QuantizedForm::pack(const QuantizedMatrix& matrix, const int32_t* order, vo
             if (order == nullptr) {
               matrix.codes(row * columns + first, n, signed_codes);
             } else {
-              for (int64_t i = 0; i < n; ++i) matrix.codes(row * columns + order[first + i], 1, signed_codes + i);
+              for (int64_t i = 0; i < n; ++i) signed_codes[i] = whole[static_cast<size_t>(order[first + i])];
             }
             for (int64_t i = 0; i < n; ++i) codes[i] = static_cast<uint8_t>(codes[i] + half);
             std::fill(codes + n, codes + round_up(n, kQuantizedUnit), half);
-            for (int64_t u = 0; u < n; u += kQuantizedUnit, at += bits * lanes) pack_unit(codes + u, bits, lanes, at);
+            for (int64_t u = 0; u < n; u += kQuantizedUnit, at += bits * lanes) put_unit(codes + u, bits, lanes, at);
           }
         }
       }
-      matrix.release(panel * lanes * columns, std::min(lanes, rows - panel * lanes) * columns);
+      matrix.release(std::min(lanes, rows - panel * lanes) * columns);
     }
   };
   if (pool == nullptr) return pack_panels(0, panels(), 0);
   pool->parallel_for(panels(), 1, pack_panels);
+}
+
+void QuantizedForm::pack_ones(void* to) const {
+  const int64_t lanes = pack_width();
+  auto* words = static_cast<uint32_t*>(to);
+  if (rows % lanes != 0) std::memset(words + rows / lanes * panel_words(), 0, static_cast<size_t>(4 * panel_words()));
+  for (int64_t row = 0; row < rows; ++row)
+    reinterpret_cast<float*>(words + row / lanes * panel_words())[row % lanes] = 1;
+}
+
+void QuantizedForm::pack_unit(int64_t row, int64_t unit, const uint8_t* codes, void* to) const {
+  const int64_t lanes = pack_width(), place = scale_words() + unit * bits * lanes + row % lanes;
+  put_unit(codes, bits, lanes, static_cast<uint32_t*>(to) + row / lanes * panel_words() + place);
 }
 
 void unpack_quantized(const QuantizedPart& part, float* to) { HWY_DYNAMIC_DISPATCH(quantized_unpack)(part, to); }

@@ -46,6 +46,10 @@ struct QuantizedForm {
   // `order`: the column of the matrix that comes at each place of a row, or null: as they are. Columns of different
   // blocks must not mix.
   void pack(const QuantizedMatrix& matrix, const int32_t* order, void* to, ThreadPool* pool) const;
+  // The same piece by piece, of a matrix with one block in a row. First scales of 1; then units of codes, to which
+  // zero() was added.
+  void pack_ones(void* to) const;
+  void pack_unit(int64_t row, int64_t unit, const uint8_t* codes, void* to) const;
   std::string packing() const { return "codes" + std::to_string(bits) + "," + std::to_string(block); }
 };
 

@@ -17,7 +17,7 @@ class QuantizedColumns {
                    Precision precision);
 
   bool empty() const { return k_ == 0; }
-  std::string packing() const { return "columns," + form_.packing(); }
+  std::string packing() const { return (half_scales_ ? "columns,half," : "columns,") + form_.packing(); }
   int64_t packed_floats() const;  // of a matrix
   // The matrix whose first number is number `first`.
   void pack(const QuantizedMatrix& w, int64_t first, float* to, ThreadPool* pool) const;
@@ -31,11 +31,13 @@ class QuantizedColumns {
  private:
   static constexpr int64_t kLeastPart = 16;  // units that have a scale together
 
-  int64_t part_floats() const { return form_.bytes() / 4 + round_up((has_offset_ ? 2 : 1) * k_, 16); }
+  int64_t scale_bytes() const { return half_scales_ ? 2 : 4; }
+  // Its codes, then the scales as the file has them, and the offsets.
+  int64_t part_floats() const { return (form_.bytes() + round_up((has_offset_ ? 2 : 1) * k_ * scale_bytes(), 64)) / 4; }
 
   int64_t m_ = 0, k_ = 0, n_ = 0, taps_ = 1, part_ = 1;
-  bool has_offset_ = false;
-  QuantizedForm form_;  // of a part
+  bool has_offset_ = false, half_scales_ = false, offset_of_least_ = false;  // as in QuantizedMatrix
+  QuantizedForm form_;                                                       // of a part
   QuantizedGemm gemm_;
 };
 

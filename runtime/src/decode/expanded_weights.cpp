@@ -42,9 +42,8 @@ class PackedRows final : public QuantizedMatrix {
       to += n;
     }
   }
-  void release(int64_t first, int64_t count) const override {
-    const int64_t begin = first / block * stored_.row_bytes, end = (first + count) / block * stored_.row_bytes;
-    if (stored_.bytes.file != nullptr) stored_.bytes.file->release(stored_.bytes.data + begin, end - begin);
+  void release(int64_t count) const override {
+    if (stored_.bytes.file != nullptr) stored_.bytes.file->release(count * bits / 8);
   }
   void stored_scales(int64_t first, int64_t count, float* scale, float* offset) const override {
     read(stored_.scale, first, count, scale);
@@ -53,11 +52,13 @@ class PackedRows final : public QuantizedMatrix {
 
  private:
   void read(const FileBytes& bytes, int64_t first, int64_t count, float* to) const {
-    const size_t size = dtype_size(stored_.type);
-    for (int64_t i = 0; i < count; ++i) {  // which need not be aligned
-      uint32_t number;
-      std::memcpy(&number, bytes.data + static_cast<size_t>(first + i) * size, size);
-      convert_elements(stored_.type, &number, DType::kF32, to + i, 1);
+    constexpr int64_t kPart = 256;
+    const auto size = static_cast<int64_t>(dtype_size(stored_.type));
+    for (int64_t at = 0; at < count; at += kPart) {
+      const int64_t n = std::min(kPart, count - at);
+      uint32_t numbers[kPart];  // which need not be aligned in the file
+      std::memcpy(numbers, bytes.data + (first + at) * size, static_cast<size_t>(n * size));
+      convert_elements(stored_.type, numbers, DType::kF32, to + at, n);
     }
   }
 

@@ -579,6 +579,7 @@ Status load_model(const std::string& path, std::shared_ptr<const Model>* out, Fi
   model->files.push_back(file);
   Loader loader(reinterpret_cast<const uint8_t*>(file->data()), file->size(), model.get(), access);
   MINNOW_RETURN_IF_ERROR(guarded([&] { return loader.load(); }).at(path));
+  for (const auto& read : model->files) read->release_all();  // to find the weights has made much of it resident
   if (access == FileAccess::kMapped) loaded_models().add(model);
   *out = std::move(model);
   return ok();

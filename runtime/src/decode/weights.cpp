@@ -132,8 +132,8 @@ class StreamMatrix final : public QuantizedMatrix {
     BitReader reader(indices_, index_bits_, first);
     for (int64_t i = 0; i < count; ++i) to[i] = table_[reader.next()];
   }
-  void release(int64_t first, int64_t count) const override {
-    if (file_ != nullptr) file_->release(indices_.data + first * index_bits_ / 8, count * index_bits_ / 8);
+  void release(int64_t count) const override {
+    if (file_ != nullptr) file_->release(count * index_bits_ / 8);
   }
   void stored_scales(int64_t first, int64_t count, float* scale, float* offset) const override {
     alpha_.read(first, count, scale, offset, offset_of_least);
@@ -353,7 +353,7 @@ Status decode_quantized(Decoder& d, const wire::IDSTQuan& quan, const flatbuffer
   if (s->step_bits == 0) {
     *out = Constant::of_quantized(
         type, std::make_shared<StreamMatrix>(shape, rows, s->indices, s->bits, s->table, scales, file),
-        std::move(source), {{alpha.data, alpha.size, std::move(file)}});
+        std::move(source), {{alpha.data, alpha.size, file}});  // arguments are made in any order: no move
     return ok();
   }
   const auto decode = [s, rows, count](void* to) { expand(*s, rows, count, static_cast<float*>(to)); };

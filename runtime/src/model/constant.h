@@ -22,7 +22,7 @@ struct FileBytes {
   std::shared_ptr<const MappedFile> file;
 
   void release() const {
-    if (file != nullptr) file->release(data, size);
+    if (file != nullptr) file->release(size);
   }
 };
 

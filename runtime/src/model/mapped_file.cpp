@@ -10,8 +10,6 @@
 #include <cstring>
 #include <ctime>
 
-#include "kernels/core/sort.h"
-
 // Of Linux 5.14. The headers may be older than the system that this runs on.
 #if defined(__linux__) && !defined(MADV_POPULATE_READ)
 #define MADV_POPULATE_READ 22
@@ -21,10 +19,8 @@ namespace minnow {
 namespace {
 
 constexpr time_t kCoarseSeconds = 2;  // the resolution of time stamps on some file systems
-// How many released bytes may stay in memory, and the largest gap between pieces that are passed to the system
-// together.
-constexpr int64_t kReleasedBytes = 2 << 20;
-constexpr uintptr_t kNearBytes = 64 << 10;
+// How many released bytes may stay in memory: so many, or a part of a large file.
+constexpr int64_t kReleasedBytes = 2 << 20, kReleasedParts = 64;
 
 // All bytes, from the start of the file.
 Status read_all(int fd, const std::string& path, int64_t size, Buffer* copy) {
@@ -98,35 +94,18 @@ void MappedFile::prefetch(const void* begin, int64_t bytes) const {
 #endif
 }
 
-void MappedFile::release(const void* begin, int64_t bytes) const {
-  if (is_copy()) return;  // no file would give the bytes again
-  const auto first = reinterpret_cast<uintptr_t>(begin);
-  std::lock_guard<std::mutex> lock(mutex_);
-  released_.emplace_back(first, first + static_cast<uintptr_t>(bytes));
-  released_bytes_ += bytes;
-  if (released_bytes_ >= kReleasedBytes) tell_released();
+void MappedFile::release(int64_t bytes) const {
+  const int64_t most = std::max(kReleasedBytes, size_ / kReleasedParts);
+  if (released_.fetch_add(bytes, std::memory_order_relaxed) + bytes >= most) release_rest();
 }
 
 void MappedFile::release_rest() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  tell_released();
+  if (released_.exchange(0, std::memory_order_relaxed) > 0) release_all();
 }
 
-void MappedFile::tell_released() const {
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto part = [&](int64_t i) { return released_[static_cast<size_t>(i)]; };
-  const auto order = order_of(static_cast<int64_t>(released_.size()),
-                              [&](int64_t a, int64_t b) { return part(a).first < part(b).first; });
-  for (size_t i = 0; i < order.size();) {
-    auto [begin, end] = part(order[i]);
-    // Small gaps between pieces, such as a vector of biases, are released with them.
-    for (++i; i < order.size() && part(order[i]).first <= end + kNearBytes; ++i)
-      end = std::max(end, part(order[i]).second);
-    begin = (begin + page - 1) / page * page, end = end / page * page;
-    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // a hint
-  }
-  released_.clear();
-  released_bytes_ = 0;
+void MappedFile::release_all() const {
+  if (is_copy()) return;                                                         // no file would give the bytes again
+  madvise(const_cast<char*>(data_), static_cast<size_t>(size_), MADV_DONTNEED);  // a hint
 }
 
 }  // namespace minnow

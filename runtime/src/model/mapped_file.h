@@ -1,12 +1,11 @@
 // Files mapped into memory, or copied there.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "kernels/core/status.h"
 #include "runtime/src/model/buffer.h"
@@ -36,11 +35,12 @@ class MappedFile {
   bool is_current() const;
   // Makes the system read these bytes now, together instead of page by page.
   void prefetch(const void* begin, int64_t bytes) const;
-  // Allows the system to take back the memory of these bytes; they stay valid. Many calls are passed to the system
-  // together, since each such system call interrupts all processors with threads of the process.
-  void release(const void* begin, int64_t bytes) const;
-  // Passes on the calls that are left.
+  // So many bytes will not be read soon. The system gets back the memory of all of the file, after many calls: access
+  // to one byte may bring in megabytes around it. All bytes stay valid; to read them again costs page faults.
+  void release(int64_t bytes) const;
+  // The same for calls that are left.
   void release_rest() const;
+  void release_all() const;
 
  private:
   // What changes when a file is written or replaced.
@@ -60,17 +60,14 @@ class MappedFile {
   }
   bool is_copy() const { return copy_.data() != nullptr; }
   static Stamp stamp_of(const struct stat& info);
-  void tell_released() const;
 
   std::string path_;
   const char* data_ = nullptr;
   Buffer copy_;  // empty where the file is mapped
   int64_t size_;
   Stamp stamp_;
-  bool settled_;              // old enough that the next change will change its time stamp
-  mutable std::mutex mutex_;  // guards the members below
-  mutable std::vector<std::pair<uintptr_t, uintptr_t>> released_;  // not yet passed to the system
-  mutable int64_t released_bytes_ = 0;
+  bool settled_;                              // old enough that the next change will change its time stamp
+  mutable std::atomic<int64_t> released_{0};  // bytes that the system was not told of
 };
 
 }  // namespace minnow

@@ -58,7 +58,7 @@ uint64_t hash_files(const MappedFiles& files) {
       const int64_t bytes = std::min(kChunk, file->size() - at);
       file->prefetch(file->data() + at, bytes);
       hash = hash_bytes(file->data() + at, bytes, hash);
-      file->release(file->data() + at, bytes);  // the weights that are packed already are not needed again
+      file->release(bytes);  // the weights that are packed already are not needed again
     }
     hash = hash_bytes(nullptr, 0, hash);
   }

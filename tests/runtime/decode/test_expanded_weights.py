@@ -164,7 +164,7 @@ print(memory("VmHWM") - before)
         (recurrent("LSTM", 1024, features=1024), "mnn"),
         (recurrent("GRU", 1024, features=1024), "minnow"),
         (stack(2, 1024, 1024, 8), "mnn"),
-        (transposed(1024, 512, 3, 3, kernel=4), "mnn"),
+        (transposed(2048, 1024, 3, 3, kernel=4), "mnn"),
     ],
     ids=["LSTM", "GRU", "stack", "deconv"],
 )
