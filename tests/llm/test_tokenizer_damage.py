@@ -111,3 +111,13 @@ def test_damaged_files(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ten_thousand_damaged_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pattern, "SECONDS", 0.5)
     use(1, 10_000)
+
+
+@pytest.mark.parametrize("special", [{}, {"added_tokens": [{"id": 1, "content": "b\udfff", "special": False}]}])
+def test_the_bytes_of_half_a_surrogate_pair_are_a_replacement_character(special: dict[str, Any]) -> None:
+    model = {"type": "BPE", "vocab": {"a\ud800": 0}, "merges": []}
+    tokenizer = Tokenizer.from_json(
+        json.dumps({"model": model, "decoder": {"type": "Fuse"}, **special}), engine="minnow"
+    )
+    assert tokenizer.token_bytes(0) == "a\ufffd".encode()
+    assert tokenizer.token_bytes(1) == ("b\ufffd".encode() if special else b"")

@@ -144,14 +144,14 @@ class Tokenizer:
         if token is None or id in self.special:
             return b""
         if token in self._added:
-            return token.encode()
+            return _valid(token).encode()
         if self._alphabet:
             return from_alphabet(token)
         byte = byte_of(token)
         if byte is not None and self._fallback:
             return bytes([byte])
         chain = Chain(self._decoder, streams=False)
-        return (chain.push(["x", token]) + chain.finish())[1:].encode()
+        return _valid((chain.push(["x", token]) + chain.finish())[1:]).encode()
 
     def _encoder(self) -> Package | None:
         """What encodes instead of the code here, if anything."""
