@@ -25,7 +25,7 @@ from minnow.options.run import RunOptions
 from minnow.options.signature import takes
 from minnow.quantization_speed import speed_of
 from minnow.report.quantization import Quantization, Similarity, Speed
-from minnow.report.similarity import similarities
+from minnow.report.similarity import similarities, without_elements
 from minnow.runtime.verify.weights import QUANTIZED
 from minnow.schema.errors import BudgetError, MinnowError, StoppedError, UnsupportedError, UsageError
 from minnow.schema.ir import DType
@@ -548,6 +548,8 @@ class _Work:
         if self.inputs:
             quantization.outputs, quantization.score = self.try_(model, path)
             quantization.before_score, quantization.tried = self.before, self.tried
+            if empty := without_elements(self.wanted):
+                self.notices.append(Notice(empty, "not-run"))
             model.metadata[QUANTIZED] = f"{quantization.tolerance:g}" if quantization.tolerance else ""
         else:
             model.metadata[QUANTIZED] = ""

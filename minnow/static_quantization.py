@@ -28,7 +28,7 @@ from minnow.options.run import RunOptions
 from minnow.quantization_speed import speed_of
 from minnow.quantize import limit_text
 from minnow.report.calibration import Calibrated, CalibratedLayer, Measured
-from minnow.report.similarity import similarities
+from minnow.report.similarity import similarities, without_elements
 from minnow.runtime.verify.weights import QUANTIZED
 from minnow.schema.errors import BudgetError, MinnowError, StoppedError, UnsupportedError
 from minnow.schema.ir import DType
@@ -496,4 +496,6 @@ class _Work:
         if unused := self.calibrated.unused:
             text = f"no layer is left out by {', '.join(repr(p) for p in unused)}"
             self._said.append(Notice(text, "lossy-form"))
+        if empty := without_elements(self.wanted):
+            self._said.append(Notice(empty, "not-run"))
         return self._said

@@ -31,6 +31,15 @@ def similarities(wanted: Sequence[Mapping[str, Array]], got: Sequence[Mapping[st
     return found
 
 
+def without_elements(wanted: Sequence[Mapping[str, Array]]) -> str:
+    """What is to be said of outputs that have no elements in any run, so that nothing is known of them; or ""."""
+    names = [name for name in (wanted[0] if wanted else ()) if not any(np.size(w.get(name, ())) for w in wanted)]
+    if not names:
+        return ""
+    shown = ", ".join(f"'{name}'" for name in names)
+    return f"what becomes of {shown} was not measured, for no input gives elements there: give real inputs"
+
+
 def _similarity(want: Array, got: Array) -> Similarity:
     is_float = want.dtype.kind not in "iub"
     same = float(np.mean(want == got)) if want.size else 1.0

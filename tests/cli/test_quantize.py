@@ -297,3 +297,19 @@ def test_conversions_prune_as_quantize_does(prune: Any, tmp_path: Path) -> None:
 def test_sparsity_without_prune_is_refused() -> None:
     with pytest.raises(UsageError, match="sparsity is for prune"):
         minnow.convert(DIGITS, sparsity=0.8)
+
+
+@pytest.mark.parametrize("flags", [(), ("--synthetic",)])
+def test_outputs_without_elements_are_not_called_exact(flags: tuple[str, ...], tmp_path: Path, capsys: Any) -> None:
+    w = np.random.default_rng(2).normal(size=(64, 64)).astype(np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"]), helper.make_node("Greater", ["y", "most"], ["g"]),
+             helper.make_node("NonZero", ["g"], ["found"])]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None),
+         helper.make_tensor_value_info("found", TensorProto.INT64, None)],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.float32(1e30), "most")],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "n.onnx")
+    assert quantize(tmp_path / "n.onnx", tmp_path / "q.mnn", *flags) == 0
+    assert "what becomes of 'found' was not measured" in " ".join(capsys.readouterr().out.split())
