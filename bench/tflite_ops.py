@@ -4,7 +4,8 @@ first.
     ./dev bench tflite-ops [PATTERN] [--threads 1] [--rounds 7]
 
 Numbers are processor time at one thread and wall time at more; below 1 Minnow is faster. Both copy from arrays and to
-arrays. `apart` is the largest difference of the quanta: LiteRT's delegate rounds otherwise than its reference kernels.
+arrays. `apart` is the largest difference in quantization steps: LiteRT's delegate rounds otherwise than its reference
+kernels.
 """
 
 from __future__ import annotations
