@@ -22,6 +22,7 @@ HERE = Path(__file__).parent
 TARGETS = ("model", "packed", "saved", "state")
 SECONDS, MEGABYTES, MOST_BYTES = 10, 2048, 16384
 MOST_FINDINGS = 20
+FIRST_LINES = 12  # of what a finding did, which are printed
 SETTINGS = ("MINNOW_ISA", "MINNOW_BF16", "MINNOW_FUZZ_PRECISION")
 SANITIZERS = {
     "ASAN_OPTIONS": "allocator_may_return_null=1:quarantine_size_mb=16:detect_stack_use_after_return=0",
@@ -70,7 +71,8 @@ def keep(finding: Path, log: str, program: Path, folder: Path) -> bool:
     text = log[min(start, error.start()) if error and start else error.start() if error else start :]
     again = " ".join([*chosen, str(program), str(kept)])
     kept.with_name(f"{kept.name}.txt").write_text(f"To repeat it:\n    {again}\n\n{text[:20000]}", "utf-8")
-    print(f"found {kept}, described in {kept.name}.txt", flush=True)  # noqa: T201
+    first = "\n".join(text.splitlines()[:FIRST_LINES])
+    print(f"found {kept}, described in {kept.name}.txt:\n{first}", flush=True)  # noqa: T201
     return True
 
 

@@ -135,7 +135,9 @@ class DepthwiseLast final : public Kernel {
     }
     const Tensor &x = *context.in[0], *zeros = context.in[2];
     const int32_t zero = zeros == nullptr ? 0 : byte_at(*zeros, 0);
-    const Requantization quantized = read_requantization(*attrs_, context, 4, false);
+    const std::optional<Requantization> given = read_requantization(*attrs_, context, 4, false);
+    if (!given) return;
+    const Requantization& quantized = *given;
     const int32_t* sums = reinterpret_cast<const int32_t*>(weights + blocks_ * block_bytes());
     const uint32_t shifted = static_cast<uint32_t>(zero + shift_for(x.type.dtype, false));
     const bool is_fixed = quantized.multiplier != nullptr;

@@ -87,7 +87,9 @@ class ConvInteger final : public Kernel {
       weights = packed;
     }
     const int32_t zero = (zeros == nullptr ? 0 : byte_at(*zeros, 0)) + shift_for(x.type.dtype, false);
-    const Requantization quantized = read_requantization(*attrs_, context, 4, false);
+    const std::optional<Requantization> given = read_requantization(*attrs_, context, 4, false);
+    if (!given) return;
+    const Requantization& quantized = *given;
     if (is_depthwise()) return convolve_planes(context, image, weights, zero, quantized, scratch_space);
     const int64_t grain = 1 + 4000 / (plane_ + 1);
     if (!in_place())

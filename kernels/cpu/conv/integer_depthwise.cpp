@@ -60,7 +60,9 @@ class DepthwiseBytes final : public Kernel {
     const int32_t zero = zeros == nullptr ? 0 : byte_at(*zeros, 0);
     const uint8_t padding = static_cast<uint8_t>(zero) ^ flip_;
     const int32_t shift = zero + shift_for(x.type.dtype, false);
-    const Requantization quantized = read_requantization(*attrs_, context, 4, false);
+    const std::optional<Requantization> given = read_requantization(*attrs_, context, 4, false);
+    if (!given) return;
+    const Requantization& quantized = *given;
     const size_t size = quantized.active() ? dtype_size(quantized.to) : sizeof(int32_t);
     const bool fused = quantized.scale != nullptr;
     const auto range = [&](int64_t begin, int64_t end, int worker) {

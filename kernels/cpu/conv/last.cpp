@@ -90,7 +90,9 @@ class ConvLast final : public Kernel {
     }
     const Tensor &x = *context.in[0], *zeros = context.in[2];
     const int32_t zero = zeros == nullptr ? 0 : byte_at(*zeros, 0);
-    const Requantization quantized = read_requantization(*attrs_, context, 4, false);
+    const std::optional<Requantization> given = read_requantization(*attrs_, context, 4, false);
+    if (!given) return;
+    const Requantization& quantized = *given;
     const int32_t* sums = reinterpret_cast<const int32_t*>(weights + blocks_ * steps() * kByteRowStep);
     const bool is_fixed = quantized.multiplier != nullptr;
     for (int64_t b = 0; is_fixed && b < blocks_; ++b) fixed[b].clear();

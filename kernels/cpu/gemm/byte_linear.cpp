@@ -42,7 +42,9 @@ class ByteLinear final : public Kernel {
     const uint8_t flip = flip_for(a.type.dtype, false);
     const uint32_t zero =
         static_cast<uint32_t>((zeros == nullptr ? 0 : byte_at(*zeros, 0)) + shift_for(a.type.dtype, false));
-    const Requantization q = read_requantization(*attrs_, context, 4, true);
+    const std::optional<Requantization> given = read_requantization(*attrs_, context, 4, true);
+    if (!given) return;
+    const Requantization& q = *given;
     const uint32_t *sums = weights_.as<uint32_t>(), *terms = sums + round_up(outs_, 2);
     uint32_t *starts = static_cast<uint32_t*>(context.workspace), *image = starts + round_up(outs_, 16);
     for (int64_t o = 0; o < outs_; ++o)

@@ -151,7 +151,9 @@ class MatMulInteger final : public Kernel {
     const int64_t width = integer_panel(), few = kLongBlock / (width * s_.k + 1) / kLeastRows * kLeastRows;
     const int64_t some = std::clamp(few, kLeastRows, kRows), blocks = (s_.m + some - 1) / some;
     const int64_t work = std::min(s_.m, some) * width * s_.k;
-    const Requantization quantized = read_requantization(*attrs_, context, 4, true);
+    const std::optional<Requantization> given = read_requantization(*attrs_, context, 4, true);
+    if (!given) return;
+    const Requantization& quantized = *given;
     uint32_t *c = static_cast<uint32_t*>(context.out[0]->data), *tiles = made + (packed_.empty() ? right_size() : 0);
     const bool one_zero = a_zeros == nullptr || a_zeros->count() == 1;
     const bool alone = context.pool->threads() > threads_;  // there is a tile for each of threads_
@@ -250,7 +252,9 @@ class MatMulInteger final : public Kernel {
   void add_rows(const RunContext& context) const {
     constexpr int64_t kSome = 64;
     const Tensor &a = *context.in[0], *a_zeros = input(context, 2), &y = *context.out[0];
-    const Requantization quantized = read_requantization(*attrs_, context, 4, true);
+    const std::optional<Requantization> given = read_requantization(*attrs_, context, 4, true);
+    if (!given) return;
+    const Requantization& quantized = *given;
     const uint8_t flip = flip_for(a.type.dtype, false);
     const int32_t shift = shift_for(a.type.dtype, false);
     context.pool->parallel_for(s_.a_matrices * s_.m, 1 + 32768 / (s_.k + 1), [&](int64_t begin, int64_t end, int) {

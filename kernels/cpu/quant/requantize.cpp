@@ -271,7 +271,19 @@ void read_limits(const Attrs& attrs, Requantization* q) {
   q->most = std::max(q->least, number(attrs, "max"));
 }
 
-Requantization read_requantization(const Attrs& attrs, const RunContext& context, size_t first, bool columns) {
+bool check_shifts(const RunContext& context, const Tensor& shifts, int32_t most) {
+  for (int64_t i = 0; i < shifts.count(); ++i) {
+    const int32_t shift = shifts.as<int32_t>()[i];
+    if (shift >= -31 && shift <= most) continue;
+    context.report(fail(Code::kFormat, "a shift of %d, which is not between -31 and %d", static_cast<int>(shift),
+                        static_cast<int>(most)));
+    return false;
+  }
+  return true;
+}
+
+std::optional<Requantization> read_requantization(const Attrs& attrs, const RunContext& context, size_t first,
+                                                  bool columns) {
   Requantization q;
   const auto input = [&](size_t i) { return i < context.in.size() ? context.in[i] : nullptr; };
   const Tensor *bias = input(first), *factor = input(first + 1), *last = input(first + 2);
@@ -287,6 +299,7 @@ Requantization read_requantization(const Attrs& attrs, const RunContext& context
     q.scale = factor->as<float>();
     if (last != nullptr) q.zero = last->type.dtype == DType::kU8 ? *last->as<uint8_t>() : *last->as<int8_t>();
   } else {
+    if (!check_shifts(context, *last)) return std::nullopt;
     q.multiplier = factor->as<int32_t>();
     q.shift = last->as<int32_t>();
     read_limits(attrs, &q);
@@ -419,9 +432,7 @@ class RequantizeKernel final : public Kernel {
     const Tensor& x = *context.in[0];
     const int32_t *multipliers = context.in[1]->as<int32_t>(), *shifts = context.in[2]->as<int32_t>();
     const bool is_long = x.type.dtype == DType::kI64, sums = context.in.size() > 3;
-    for (int64_t i = 0; i < factors_; ++i)
-      if (shifts[i] < -31 || shifts[i] > (is_long ? 14 : 31))
-        return context.report(fail(Code::kFormat, "a shift of %d", static_cast<int>(shifts[i])));
+    if (!check_shifts(context, *context.in[2], is_long ? 14 : 31)) return;
     if (sums && add_bytes(context, *multipliers, *shifts)) return;
     const size_t size = dtype_size(q_.to);
     // Rows are cut into pieces, which have at most a block of elements where sums are computed for them.

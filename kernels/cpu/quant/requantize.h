@@ -1,6 +1,8 @@
 // Sums of products of small integers as small integers again: what ends integer convolutions and matrix products.
 #pragma once
 
+#include <optional>
+
 #include "kernels/core/kernel.h"
 #include "kernels/core/op_spec.h"
 
@@ -25,8 +27,11 @@ struct Requantization {
 
 // What stands in a graph, or the planner has added to a node, whose sums are requantized at once: inputs from `first`
 // on, which are what is added (may be null), a scale or multipliers, and a zero point or shifts; and the attributes of
-// Requantize.
-Requantization read_requantization(const Attrs& attrs, const RunContext& context, size_t first, bool columns);
+// Requantize. Reports shifts that Requantize does not take, and gives nothing then.
+std::optional<Requantization> read_requantization(const Attrs& attrs, const RunContext& context, size_t first,
+                                                  bool columns);
+// Reports a shift that does not lie between -31 and `most`; false then.
+bool check_shifts(const RunContext& context, const Tensor& shifts, int32_t most = 31);
 // Those attributes alone.
 void read_limits(const Attrs& attrs, Requantization* q);
 
