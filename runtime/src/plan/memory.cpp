@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "kernels/core/rounding.h"
 #include "runtime/src/plan/arena.h"
 #include "runtime/src/plan/planner.h"
 #include "runtime/src/model/buffer.h"
@@ -79,6 +80,18 @@ void Planner::find_lifetimes() {
   }
 }
 
+namespace {
+
+// Bytes from the beginning of a part to that of the next: without what a device allocates behind a tensor.
+int64_t extent(const Backend& backend, TensorType type) {
+  if (type.layout == Layout::kLast || (type.layout == Layout::kPacked && backend.channel_block() == kChannelsLast))
+    return backend.bytes(type);
+  if (type.layout == Layout::kPacked) type.shape[1] = round_up(type.shape[1], backend.channel_block());
+  return type.bytes();
+}
+
+}  // namespace
+
 // What is concatenated is computed where the result has it, if it lies there in one piece: then nothing is to be
 // copied. What lies elsewhere already (in another result, an input, a constant) is copied there.
 void Planner::place_parts() {
@@ -98,16 +111,17 @@ void Planner::place_parts() {
     // Parts whose pixels are as far apart as those of the result have been planned to lie there.
     const bool by_pixels = layout == Layout::kLast && axis == 1 && step.out[0]->tensor.type.dtype == DType::kF32;
     if (!by_pixels && (outer != 1 || (strided && axis > 0))) continue;
+    const int64_t end = extent(backend, step.out[0]->tensor.type);
     int64_t shift = 0;
     for (Slot* in : step.in) {
       if (in == nullptr) break;  // a constant, of which only the kernel knows the size
       Storage* from = in->storage;
-      const int64_t bytes = backend.bytes(in->tensor.type), at = shift;
-      shift += by_pixels ? 2 * in->tensor.type.shape[1] : bytes;
+      const int64_t bytes = backend.bytes(in->tensor.type), own = extent(backend, in->tensor.type), at = shift;
+      shift += by_pixels ? 2 * in->tensor.type.shape[1] : own;
       if (by_pixels && (in->tensor.type.pixel == 0 || bytes != to->bytes)) continue;
       if (from->merged != nullptr || from == to || from->stage != &stage_ || from->kind != Storage::kArena ||
-          from->device != to->device || from->bytes != bytes || bytes == 0 || at % kAlignment != 0 ||
-          shift > to->bytes || (!by_pixels && bytes % kAlignment != 0 && shift != to->bytes))
+          from->device != to->device || from->bytes != bytes || bytes == 0 || at % kAlignment != 0 || shift > end ||
+          at + (by_pixels ? 0 : bytes) > to->bytes || (!by_pixels && own % kAlignment != 0 && shift != end))
         continue;
       from->merged = to;
       from->shift = at;

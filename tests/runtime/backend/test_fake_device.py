@@ -116,6 +116,21 @@ def two_branches() -> tuple[bytes, dict]:
     return encode(model_of(graph)), {"in0": normal(rng, 1, 5, 7, 9)}
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_parts_lie_in_their_concatenation_without_what_the_device_allocates_behind_them(fake, axis: int) -> None:
+    fake.setenv("MINNOW_FAKE_OPS", "Conv,Concat")
+    rng = np.random.default_rng(2)
+    graph = Graph()
+    x = graph.add_param(f32(1, 16, 10, 12))
+    b = Builder(graph)
+    parts = [b.Conv(x, normal(rng, 16, 16, 3, 3), **CONV) for _ in range(3)]
+    graph.outputs = [b.Concat(*parts, axis=axis), parts[1]]
+    data, feeds = encode(model_of(graph)), {"in0": normal(rng, 1, 16, 10, 12)}
+    for threads in (1, 2):
+        want = open_on(data, "cpu", threads).run(feeds)
+        assert_same_bits(open_on(data, "fake", threads).run(feeds), want, f"{threads} threads")
+
+
 def test_the_host_works_while_the_device_does(fake) -> None:
     fake.setenv("MINNOW_FAKE_OPS", "Conv")
     data, feeds = two_branches()
