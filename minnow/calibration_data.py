@@ -191,24 +191,20 @@ def _split(arrays: Inputs, model: Model) -> Iterator[Inputs]:
         yield {n: v[i : i + size] if n in types else v for n, v in arrays.items()}
 
 
-def synthetic_inputs(model: Model, count: int, runs: Callable[[Inputs], bool]) -> list[Inputs]:
+def synthetic_inputs(model: Model, count: int, run: Callable[[Inputs], Any]) -> list[Inputs]:
     """Random inputs that the model runs with.
 
     Args:
         count: how many; at least one is found.
-        runs: whether the model runs with some inputs.
+        run: runs the model, or raises a MinnowError.
 
     Raises:
         UsageError: it runs with none.
     """
-    from minnow.runtime.verify.samples import candidates
+    from minnow.runtime.verify.samples import Search
 
-    found: list[Inputs] = []
-    for k, candidate in enumerate(candidates(model, range(count))):
-        if len(found) == count or k == 60 * count:
-            break
-        if runs(candidate.inputs):
-            found.append(candidate.inputs)
+    search = Search(model, range(count), lambda candidate: run(candidate.inputs), (MinnowError,))
+    found: list[Inputs] = [candidate.inputs for candidate, _ in islice(search, count)]
     if not found:
         hint = "give real ones with `--calibration`"
         raise UsageError("the model runs with none of the random inputs", hint=hint, where="synthetic")

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 _log = logging.getLogger("minnow.quantize")
 
-_TRIES = 60
 _FETCHED = 16
 """Layers whose inputs are in memory at a time."""
 _LEAST_CONSTANT = 16
@@ -296,7 +295,7 @@ class _Work:
         """Inputs that the model accepts, and its outputs."""
         from minnow.converter.inputs.given import Inputs
         from minnow.runtime.verify.data import samples
-        from minnow.runtime.verify.samples import candidates
+        from minnow.runtime.verify.samples import Candidate, Search
         from minnow.runtime.verify.verification import flattened
 
         model = self.compressor.model
@@ -306,24 +305,26 @@ class _Work:
         if asked:
             own = [sample.inputs for sample in asked]
             return own, [self._outputs(session, i, flattened) for i in own]
+
+        def run(candidate: Candidate) -> dict[str, Array]:
+            candidate.inputs |= arrays
+            return self._outputs(session, candidate.inputs, flattened)
+
         found: list[dict[str, Any]] = []
         wanted: list[dict[str, Array]] = []
-        refused = ""
-        sizes: dict[str, int] | None = None
-        for k, candidate in enumerate(candidates(model, range(self.asked.samples))):
-            if len(found) == self.asked.samples or k == _TRIES or (sizes is not None and candidate.symbols != sizes):
+        sizes: dict[str, int] = {}
+        search = Search(model, range(self.asked.samples), run, (MinnowError,))
+        for candidate, outputs in search:
+            # All of the same sizes: arrays of several ones are not compared with each other.
+            if found and candidate.symbols != sizes:
                 break
-            inputs = {**candidate.inputs, **arrays}
-            try:
-                wanted.append(self._outputs(session, inputs, flattened))
-            except StoppedError:
-                raise
-            except MinnowError as e:
-                refused = e.message
-                continue
-            found.append(inputs)
+            found.append(candidate.inputs)
+            wanted.append(outputs)
             sizes = candidate.symbols
+            if len(found) == self.asked.samples:
+                break
         if not found:
+            refused = search.refused.message if isinstance(search.refused, MinnowError) else ""
             message = f"the model runs with none of the random inputs ({refused}): give real ones with `--data`"
             if self.asked.max_drop is not None:
                 raise UsageError(message, where="--max-drop")

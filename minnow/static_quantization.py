@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -30,7 +30,7 @@ from minnow.quantize import limit_text
 from minnow.report.calibration import Calibrated, CalibratedLayer, Measured
 from minnow.report.similarity import similarities, without_elements
 from minnow.runtime.verify.weights import QUANTIZED
-from minnow.schema.errors import BudgetError, MinnowError, StoppedError, UnsupportedError
+from minnow.schema.errors import BudgetError, UnsupportedError
 from minnow.schema.ir import DType
 from minnow.schema.notice import Notice
 
@@ -207,18 +207,7 @@ class _Work:
     def _synthetic(self) -> Callable[[], Iterator[Inputs]]:
         work = self.calibrated
         session = work.session(work.path)
-
-        def runs(inputs: Mapping[str, Any]) -> bool:
-            try:
-                session.run(inputs)
-            except StoppedError:
-                raise
-            except MinnowError as e:
-                _log.debug("random inputs: %s", e)
-                return False
-            return True
-
-        kept = synthetic_inputs(work.model, self.options.samples, runs)
+        kept = synthetic_inputs(work.model, self.options.samples, session.run)
         return lambda: iter(kept)
 
     def write(self, made: QuantizedModel) -> Path:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from minnow.converter.inputs.dimension import computed, symbols_in
 from minnow.converter.inputs.given import Inputs
 from minnow.runtime.verify.source import compared_constants, looked_up
-from minnow.schema.errors import UsageError
+from minnow.schema.errors import StoppedError, UsageError
 from minnow.schema.ir import UNKNOWN, DType, Model, TensorType
 from minnow.schema.mnn import read_file
 from minnow.schema.mnn.container import opened
@@ -33,6 +33,11 @@ _SIZES = (64, 224, 96, 320, 576, 512, 288, 256, 128, 48, 32, 24, 16, 7, 1)
 
 
 _PRIMES = (5, 7, 3, 11, 13)
+_MOST_TRIES = 500
+"""Candidates that are looked at for those that a runtime accepts."""
+
+Result = TypeVar("Result")
+Size = tuple[tuple[str, int], ...]
 
 
 @dataclass
@@ -41,6 +46,11 @@ class Candidate:
 
     inputs: dict[str, Any]
     symbols: dict[str, int]
+
+    @property
+    def size(self) -> Size:
+        """The sizes, in an order of their own."""
+        return tuple(sorted(self.symbols.items()))
 
     def scaled(self, factor: float) -> Candidate:
         """The same inputs with the floats multiplied by a factor."""
@@ -160,6 +170,42 @@ def candidates(
                 arrays[name] = info.random(rng, shape, seed, given)
             else:
                 yield Candidate(arrays, dict(sizes))
+
+
+@dataclass
+class Search(Generic[Result]):
+    """Candidates that a runtime accepts, each with what it gives for them.
+
+    Attributes:
+        model, seeds: as for `candidates`.
+        run: runs the candidate, or raises one of `refusals`. Sizes that were refused once are not tried again.
+        done: sizes that are not wanted any more; the caller may add to it.
+        refused: the last refusal, for a message.
+    """
+
+    model: Model
+    seeds: Sequence[int]
+    run: Callable[[Candidate], Result]
+    refusals: tuple[type[Exception], ...] = (RuntimeError,)
+    done: set[Size] = field(default_factory=set)
+    refused: Exception | None = None
+
+    def __iter__(self) -> Iterator[tuple[Candidate, Result]]:
+        impossible: set[Size] = set()
+        for k, candidate in enumerate(candidates(self.model, self.seeds)):
+            if k >= _MOST_TRIES:
+                return
+            if candidate.size in self.done or candidate.size in impossible:
+                continue
+            try:
+                result = self.run(candidate)
+            except StoppedError:
+                raise
+            except self.refusals as e:
+                self.refused = e
+                impossible.add(candidate.size)
+                continue
+            yield candidate, result
 
 
 def _within(ranges: Mapping[str, tuple[int, int | None]], chosen: Mapping[str, int]) -> dict[str, int]:

@@ -19,7 +19,7 @@ from minnow.runtime.verify.burden import check_burden
 from minnow.runtime.verify.comparison import FLOOR, OutputComparison, compare, compare_random
 from minnow.runtime.verify.data import Sample, complete, samples, typed
 from minnow.runtime.verify.excitation import Judged, livelier, mark
-from minnow.runtime.verify.samples import PIXELS, Candidate, candidates
+from minnow.runtime.verify.samples import PIXELS, Candidate, Search, Size
 from minnow.runtime.verify.source import Source, TwoRuns, coarse_outputs, open_source, random_outputs, rounded_outputs
 from minnow.runtime.verify.weights import stored_weights
 from minnow.schema.errors import MinnowError, StoppedError, UsageError
@@ -29,8 +29,6 @@ from minnow.schema.mnn.container import flat
 _log = logging.getLogger("minnow.verify")
 
 Array = np.ndarray[Any, Any]
-
-_MAX_TRIES = 500
 
 _NEARLY = (1 + 1e-6, 1 - 1e-6, 1 + 4e-6)
 """Factors that move inputs by about as much as sums in another order move results."""
@@ -365,33 +363,24 @@ def _random_runs(
     Args:
         arrays: values of the inputs that are not random.
     """
-    runs: list[_Run] = []
-    refused = ""
-    wanted = len(seeds)
-    sizes: set[tuple[tuple[str, int], ...]] = set()
-    impossible: set[tuple[tuple[str, int], ...]] = set()
-    for k, candidate in enumerate(candidates(model, seeds)):
-        size = tuple(sorted(candidate.symbols.items()))
-        if len(runs) >= wanted and (size in sizes or not size):
-            if len(sizes) > 1 or not size:
-                break
-            continue
-        if k >= _MAX_TRIES:
-            break
-        if size in impossible:
-            continue
+
+    def run(candidate: Candidate) -> dict[str, Array]:
         check_burden(model, candidate.symbols, out.source)
         candidate.inputs |= arrays
-        try:
-            runs.append((candidate, reference.run(candidate.inputs)))
-        except RuntimeError as e:
-            refused = _first_reason(str(e))
-            impossible.add(size)
-            continue
-        sizes.add(size)
-        if len(sizes) > 1:
+        return reference.run(candidate.inputs)
+
+    runs: list[_Run] = []
+    search = Search(model, seeds, run)
+    sizes: set[Size] = set()
+    for candidate, want in search:
+        runs.append((candidate, want))
+        sizes.add(candidate.size)
+        if len(sizes) > 1 or (len(runs) >= len(seeds) and not candidate.size):
             break
+        if len(runs) >= len(seeds):
+            search.done |= sizes
     if not runs:
+        refused = _first_reason(str(search.refused or ""))
         out.note = f"the source model itself ran with none of the inputs tried ({refused}); give shapes or data"
         if model.source == "torchscript":
             out.note += ", or element types, which TorchScript does not record: `--input NAME=int64[1,128]`"

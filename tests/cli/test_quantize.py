@@ -107,6 +107,26 @@ def test_a_mnn_file_is_a_source(network: Path, tmp_path: Path) -> None:
     assert (tmp_path / "q.mnn").stat().st_size < 0.4 * (tmp_path / "f.mnn").stat().st_size
 
 
+def test_random_inputs_are_found_as_for_a_verification(tmp_path: Path, capsys: Any) -> None:
+    """A batch of 2 with 7 numbers each is the only size that the model takes."""
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "shape"], ["r"]), helper.make_node("MatMul", ["r", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "k"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [
+            numpy_helper.from_array(np.array([2, 7], np.int64), "shape"),
+            numpy_helper.from_array(np.random.default_rng(0).normal(size=(7, 32)).astype(np.float32), "w"),
+        ],
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    assert quantize(path, tmp_path / "q.mnn", "--format", "json") == 0
+    report = reported(capsys)
+    assert report["verification"]["verdict"] == "pass"
+    assert report["quantization"]["outputs"]["y"]["cosine"] > 0.999
+
+
 def test_layers_are_left_out(network: Path, tmp_path: Path, capsys: Any) -> None:
     assert quantize(network, tmp_path / "q.mnn", "--exclude", "Conv", "--exclude", "none*", "--format", "json") == 0
     report = reported(capsys)
