@@ -44,6 +44,12 @@ def read(path: str | Path, framework: str | None = None, **options: Any) -> Mode
         return format.frontend().read(path, **options)
 
 
+_HINTS = {
+    "dequantize": "make the file anew from its source: of a float model, or of a quantized TFLite model with `--dequantize`"
+}
+"""What to do instead of giving an option with a .mnn file, where that is not the same for all."""
+
+
 def _read_mnn(path: Path, **options: Any) -> Model:
     check_readable(path)
 
@@ -56,7 +62,7 @@ def _read_mnn(path: Path, **options: Any) -> Model:
         raise UsageError(
             f"a .mnn file is read as it is: it does not take {', '.join(given)}",
             where=str(path),
-            hint="give these options where the source model is converted",
+            hint=_HINTS.get(given[0], "give these options where the source model is converted"),
         )
 
     from minnow.converter.inputs.dimension import fix_inputs

@@ -34,7 +34,10 @@ from minnow.schema.registry.constant import check_constants
 
 OPTIONS = {
     "signature": ("--signature", "they have one entry point"),
-    "dequantize": ("--dequantize", "it makes float models of quantized TFLite models"),
+    "dequantize": (
+        "--dequantize",
+        "only quantized TFLite models are converted to float: for others convert the float model itself",
+    ),
     "cut_inputs": ("--inputs", "their inner tensors have no names to begin at"),
     "cut_outputs": ("--outputs", "their inner tensors have no names to end at"),
     "custom_ops": ("--custom-ops", "only operators of ONNX are kept by name"),

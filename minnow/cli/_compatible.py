@@ -49,9 +49,9 @@ def in_words_of_mnn(args: list[str]) -> list[str]:
     for word, name in zip(rest, names, strict=True):
         made.append("--MNNModel" + word[len(name) :] if name in ("-o", "--output") else word)
     if not {"-f", "--framework"} & set(names):
-        from minnow.converter.formats import find_format
+        from minnow.converter.formats import find_format, is_mnn
 
-        made += ["--framework", find_format(Path(source)).name]
+        made += ["--framework", "mnn" if is_mnn(source) else find_format(Path(source)).name]
     return made
 
 

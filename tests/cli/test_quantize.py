@@ -107,6 +107,24 @@ def test_a_mnn_file_is_a_source(network: Path, tmp_path: Path) -> None:
     assert (tmp_path / "q.mnn").stat().st_size < 0.4 * (tmp_path / "f.mnn").stat().st_size
 
 
+def test_flags_of_mnns_converter_take_a_mnn_file(network: Path, tmp_path: Path) -> None:
+    assert run_cli(["convert", str(network), "-o", str(tmp_path / "f.mnn")]) == 0
+    assert run_cli(["convert", str(tmp_path / "f.mnn"), "-o", str(tmp_path / "h.mnn"), "--fp16"]) == 0
+    assert (tmp_path / "h.mnn").stat().st_size < 0.6 * (tmp_path / "f.mnn").stat().st_size
+    assert minnow.verify(network, tmp_path / "h.mnn", tolerance=1e-2).passed
+
+
+@pytest.mark.parametrize("source", ["model.mnn", "model.onnx"])
+def test_dequantize_says_what_it_is_for(source: str, network: Path, tmp_path: Path, capsys: Any) -> None:
+    assert run_cli(["convert", str(network), "-o", str(tmp_path / "model.mnn")]) == 0
+    (tmp_path / "model.onnx").write_bytes(network.read_bytes())
+    capsys.readouterr()
+    assert run_cli(["convert", str(tmp_path / source), "-o", str(tmp_path / "q.mnn"), "--dequantize"]) == 2
+    said = capsys.readouterr().err
+    assert "quantized TFLite model" in said
+    assert "float model" in said
+
+
 def test_random_inputs_are_found_as_for_a_verification(tmp_path: Path, capsys: Any) -> None:
     """A batch of 2 with 7 numbers each is the only size that the model takes."""
     graph = helper.make_graph(
