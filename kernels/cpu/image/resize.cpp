@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/convert/operand.h"
 #include "kernels/cpu/gemm/bf16_micro_kernel.h"
+#include "kernels/cpu/image/double_bytes.h"
 #include "kernels/cpu/image/resample.h"
 #include "kernels/cpu/pool/half.h"
 #include "kernels/core/interrupt.h"
@@ -242,6 +243,16 @@ class ResizeKernel final : public Kernel {
       if (!grid_.axis[static_cast<size_t>(k)].identity()) last_ = k;
   }
 
+  // Whether an axis has each of its elements twice; `map` is where its outputs come from, in bytes.
+  bool doubles(int k, const int64_t* map) const {
+    const ResizeAxis& axis = grid_.axis[static_cast<size_t>(k)];
+    const int64_t stride = grid_.in(k + 1, grid_.rank) * static_cast<int64_t>(dtype_size(x_.dtype));
+    if (axis.out != 2 * axis.in) return false;
+    for (int64_t i = 0; i < axis.out; ++i)
+      if (map[i] != i / 2 * stride) return false;
+    return true;
+  }
+
   void compute(const RunContext& c, const char* src, char* dst, char* work) {
     settings_.mode == Mode::kNearest ? nearest(c, src, dst, work) : interpolate(c, src, dst, work);
     if (settings_.coordinate == ResizeSettings::Coordinate::kCrop) extrapolate(c, dst);
@@ -261,6 +272,19 @@ class ResizeKernel final : public Kernel {
     }
     const int64_t block = grid_.out(last_ + 1, grid_.rank) * size, n = grid_.axis[static_cast<size_t>(last_)].out;
     const int64_t* along = map[static_cast<size_t>(last_)];
+    if (block == 1 && doubles(last_, along)) {
+      int before = last_ - 1;  // the axis whose rows are repeated as well, if that is so
+      const bool twice = before >= 0 && doubles(before, map[static_cast<size_t>(before)]);
+      if (!twice) ++before;
+      bool same = true;
+      for (int k = 0; k < before; ++k) same = same && grid_.axis[static_cast<size_t>(k)].identity();
+      if (same) {
+        const int64_t row = n / 2, size_of_task = kResizeBytesPerTask / (n * (twice ? 2 : 1)) + 1;
+        return c.pool->parallel_for(grid_.in(0, last_), size_of_task, [&](int64_t begin, int64_t end, int) {
+          double_bytes(src + begin * row, end - begin, row, twice, dst + begin * n * (twice ? 2 : 1));
+        });
+      }
+    }
     const GatherBlocks gather = gather_of(block, along, n);
     auto rows = [&](int64_t begin, int64_t end, int) {
       int64_t previous = -1;

@@ -23,13 +23,29 @@ HWY_INLINE void max_of_columns(D8 d, const T* in, const ByteColumns& c, T* out) 
   }
 }
 
+#if HWY_TARGET <= HWY_AVX3
+// The same of fewer columns than a vector has lanes: loads and stores leave the others out at no cost.
+template <class D8, typename T>
+HWY_INLINE void max_of_few_columns(D8 d, const T* in, const ByteColumns& c, T* out) {
+  const auto some = hn::FirstN(d, static_cast<size_t>(c.n));
+  auto most = hn::Set(d, hwy::LowestValue<T>());
+  for (int64_t z = 0; z < c.planes; ++z)
+    for (int64_t y = 0; y < c.rows; ++y) most = hn::Max(most, hn::MaskedLoad(some, d, in + z * c.plane + y * c.row));
+  hn::BlendedStore(most, some, d, out);
+}
+#endif
+
 template <typename T>
 HWY_INLINE void max_of_columns(const T* in, const ByteColumns& c, T* out) {
   const hn::ScalableTag<T> d;
-  const hn::CappedTag<T, 16> small;
   if (c.n >= static_cast<int64_t>(hn::Lanes(d))) return max_of_columns(d, in, c, out);
+#if HWY_TARGET <= HWY_AVX3
+  max_of_few_columns(d, in, c, out);
+#else
+  const hn::CappedTag<T, 16> small;
   if (c.n >= static_cast<int64_t>(hn::Lanes(small))) return max_of_columns(small, in, c, out);
   max_of_columns(hn::CappedTag<T, 1>(), in, c, out);
+#endif
 }
 
 void columns_of_bytes(const uint8_t* in, const ByteColumns& c, bool is_signed, uint8_t* out) {
@@ -61,10 +77,17 @@ HWY_INLINE void max_of_row(D8 d, const T* in, int64_t taps, int64_t step, int64_
 template <typename T>
 HWY_INLINE void max_of_row(const T* in, int64_t taps, int64_t step, int64_t stride, int64_t n, T* out) {
   const hn::ScalableTag<T> d;
+  if (stride <= 2 && n >= static_cast<int64_t>(hn::Lanes(d))) return max_of_row(d, in, taps, step, stride, n, out);
+#if HWY_TARGET <= HWY_AVX3
+  if (stride <= 2) {
+    const auto some = hn::FirstN(d, static_cast<size_t>(n));
+    return hn::BlendedStore(max_of_windows(d, in, taps, step, stride), some, d, out);
+  }
+#else
   const hn::CappedTag<T, 16> small;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(small));
-  if (stride <= 2 && n >= static_cast<int64_t>(hn::Lanes(d))) return max_of_row(d, in, taps, step, stride, n, out);
   if (stride <= 2 && n >= lanes) return max_of_row(small, in, taps, step, stride, n, out);
+#endif
   for (int64_t i = 0; i < n; ++i) {
     T most = in[i * stride];
     for (int64_t k = 1; k < taps; ++k) most = std::max(most, in[i * stride + k * step]);

@@ -424,7 +424,7 @@ class Pool final : public Kernel {
     const bool is_signed = context.in[0]->type.dtype == DType::kI8;
     const int64_t width = padded_columns(), some = std::clamp<int64_t>(kColumnsOfSome / width, 1, rows);
     const uint8_t least = is_signed ? 0x80 : 0;
-    std::fill_n(columns, kMostColumns + kReadBehind, least);
+    std::fill_n(columns, some * width + kReadBehind, least);
     ByteColumns c;
     c.n = in_[2];
     c.planes = z.taps;

@@ -177,6 +177,7 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/reduce/bytes.h"
 #include "kernels/cpu/reduce/step.h"
 #include "kernels/core/infer.h"
 #include "kernels/cpu/table.h"
@@ -190,38 +191,6 @@ HWY_EXPORT(AccumulateSquare);
 HWY_EXPORT(AccumulateMax);
 HWY_EXPORT(AccumulateMin);
 HWY_EXPORT(AccumulateInts);
-
-// ---- what the other types do
-
-// Takes `rows` rows of `columns` elements, `stride` apart, into one accumulator per column.
-using AccumulateFunction = void (*)(const void* in, int64_t rows, int64_t stride, int64_t columns, void* acc);
-
-template <typename T, typename Acc, typename Step>
-void accumulate(const void* in, int64_t rows, int64_t stride, int64_t columns, void* acc) {
-  const T* x = static_cast<const T*>(in);
-  Acc* total = static_cast<Acc*>(acc);
-  const Step step;
-  if (columns == 1) {
-    Acc one = *total;
-    constexpr bool is_common = std::is_same_v<T, int64_t> && std::is_same_v<Step, AddStep>;  // worth a vector loop
-    if (is_common && stride == 1) {
-      for (int64_t r = 0; r < rows; ++r) step(one, x[r]);
-      rows = 0;
-    }
-    for (int64_t r = 0; r < rows; ++r) {
-      keep_scalar();
-      step(one, x[r * stride]);
-    }
-    *total = one;
-    return;
-  }
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) {
-      keep_scalar();
-      step(total[c], x[r * stride + c]);
-    }
-  }
-}
 
 // ---- the table
 
@@ -278,23 +247,6 @@ Reduction reduction_of(ReductionKind kind) {
   }
 }
 
-// The least and greatest number of an integer type or bool, as the bits of a 64-bit one.
-int64_t integer_limit(DType t, bool highest) {
-  const int bits = static_cast<int>(8 * dtype_size(t));
-  switch (t) {
-    case DType::kBool:
-      return highest;
-    case DType::kU8:
-    case DType::kU16:
-    case DType::kU32:
-    case DType::kU64:
-      return highest ? static_cast<int64_t>(~uint64_t{0} >> (64 - bits)) : 0;
-    default:
-      return highest ? std::numeric_limits<int64_t>::max() >> (64 - bits)
-                     : std::numeric_limits<int64_t>::min() >> (64 - bits);
-  }
-}
-
 // ---- the kernel
 
 struct Dimension {
@@ -325,6 +277,8 @@ class Reduce final : public Kernel {
     const TensorType& in = *node.in[0];
     in_ = in.dtype;
     out_ = node.out[0]->dtype;
+    selects_bytes_ = (in_ == DType::kI8 || in_ == DType::kU8) &&
+                     (reduction_.start == Start::kLowest || reduction_.start == Start::kHighest);
     pick_function();
     kept_.reserve(kMaxRank);
     reduced_.reserve(kMaxRank);
@@ -389,11 +343,16 @@ class Reduce final : public Kernel {
     const int64_t pieces = (columns_ + kBlock - 1) / kBlock;
     const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, count_ * std::min(columns_, kBlock)));
     context.pool->parallel_for(groups * pieces, grain, [&](int64_t begin, int64_t end, int) {
+      if (selects_bytes_ && columns_ == 1) return select_rows(context, begin, end);
       if (columns_ == 1) return reduce_rows(context, begin, end);
       for (int64_t unit = begin; unit < end; ++unit) {
         const int64_t group = unit / pieces;
         const int64_t first = unit % pieces * kBlock;
         const int64_t n = std::min(kBlock, columns_ - first);
+        if (selects_bytes_) {
+          select_columns(context, group, first, n);
+          continue;
+        }
         alignas(64) Accumulators acc;
         start(acc.bytes, n);
         accumulate_all(context, position(kept_, group) + first, n, acc.bytes);
@@ -416,7 +375,7 @@ class Reduce final : public Kernel {
     for (const Dimension& e : dimensions) n *= e.size;
     return n;
   }
-  static int64_t position(const std::vector<Dimension>& dimensions, int64_t index) {
+  [[gnu::noinline]] static int64_t position(const std::vector<Dimension>& dimensions, int64_t index) {
     int64_t at = 0;
     for (const Dimension& e : dimensions) {
       at += index % e.size * e.stride;
@@ -453,8 +412,40 @@ class Reduce final : public Kernel {
     }
   }
 
+  // ---- the greatest or least bytes, which are their own accumulators
+
+  // What greatest_of_rows() is told of the type and the kind: its 0 is then the result of nothing.
+  uint8_t flip() const {
+    const bool is_signed = in_ == DType::kI8;
+    return reduction_.start == Start::kLowest ? (is_signed ? 0x80 : 0) : (is_signed ? 0x7f : 0xff);
+  }
+
+  [[gnu::noinline]] void select_columns(const RunContext& context, int64_t group, int64_t first, int64_t n) const {
+    const uint8_t* x = context.in[0]->as<uint8_t>() + position(kept_, group) + first;
+    uint8_t* most = context.out[0]->as<uint8_t>() + group * columns_ + first;
+    std::fill_n(most, n, flip());
+    const int64_t outer = count(reduced_);
+    for (int64_t i = 0; i < outer; ++i)
+      greatest_of_columns(x + position(reduced_, i), row_.size, row_.stride, n, flip(), most);
+  }
+
+  [[gnu::noinline]] void select_rows(const RunContext& context, int64_t begin, int64_t end) const {
+    uint8_t* most = context.out[0]->as<uint8_t>();
+    std::fill_n(most + begin, end - begin, flip());
+    // Neighboring outputs differ along one dimension, up to its end.
+    const Dimension inner = kept_.empty() ? Dimension{1, 0} : kept_.front();
+    const int64_t outer = count(reduced_);
+    while (begin < end) {
+      const int64_t n = std::min(inner.size - begin % inner.size, end - begin);
+      const uint8_t* x = context.in[0]->as<uint8_t>() + position(kept_, begin);
+      for (int64_t i = 0; i < outer; ++i)
+        greatest_of_rows(x + position(reduced_, i), n, inner.stride, row_.size, flip(), most + begin);
+      begin += n;
+    }
+  }
+
   // All that is reduced into `columns` neighboring outputs, of which the first starts at element `at`.
-  void accumulate_all(const RunContext& context, int64_t at, int64_t columns, void* acc) const {
+  [[gnu::noinline]] void accumulate_all(const RunContext& context, int64_t at, int64_t columns, void* acc) const {
     const int64_t outer = count(reduced_);
     for (int64_t i = 0; i < outer; ++i)
       accumulate(offset(context.in[0]->data, at + position(reduced_, i), dtype_size(in_)), columns, acc);
@@ -537,6 +528,7 @@ class Reduce final : public Kernel {
   int64_t count_ = 1;  // elements reduced into one
   bool inner_reduced_ = true;
   bool computed_ = false;  // the axes are an operand
+  bool selects_bytes_ = false;
 };
 
 template <ReductionKind kind>

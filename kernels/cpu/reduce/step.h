@@ -4,7 +4,11 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
+
+#include "kernels/core/tensor.h"
+#include "kernels/cpu/convert/blocks.h"
 
 namespace minnow {
 
@@ -76,5 +80,52 @@ struct LogSumExpStep {
     }
   }
 };
+
+// Takes `rows` rows of `columns` elements, `stride` apart, into one accumulator per column.
+using AccumulateFunction = void (*)(const void* in, int64_t rows, int64_t stride, int64_t columns, void* acc);
+
+template <typename T, typename Acc, typename Step>
+void accumulate(const void* in, int64_t rows, int64_t stride, int64_t columns, void* acc) {
+  const T* x = static_cast<const T*>(in);
+  Acc* total = static_cast<Acc*>(acc);
+  const Step step;
+  if (columns == 1) {
+    Acc one = *total;
+    constexpr bool is_common = std::is_same_v<T, int64_t> && std::is_same_v<Step, AddStep>;  // worth a vector loop
+    if (is_common && stride == 1) {
+      for (int64_t r = 0; r < rows; ++r) step(one, x[r]);
+      rows = 0;
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      keep_scalar();
+      step(one, x[r * stride]);
+    }
+    *total = one;
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) {
+      keep_scalar();
+      step(total[c], x[r * stride + c]);
+    }
+  }
+}
+
+// The least and greatest number of an integer type or bool, as the bits of a 64-bit one.
+inline int64_t integer_limit(DType t, bool highest) {
+  const int bits = static_cast<int>(8 * dtype_size(t));
+  switch (t) {
+    case DType::kBool:
+      return highest;
+    case DType::kU8:
+    case DType::kU16:
+    case DType::kU32:
+    case DType::kU64:
+      return highest ? static_cast<int64_t>(~uint64_t{0} >> (64 - bits)) : 0;
+    default:
+      return highest ? std::numeric_limits<int64_t>::max() >> (64 - bits)
+                     : std::numeric_limits<int64_t>::min() >> (64 - bits);
+  }
+}
 
 }  // namespace minnow
