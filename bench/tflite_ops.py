@@ -55,8 +55,16 @@ def cases(dtype: Any) -> Iterator[Case]:
     none = {"fused_activation_function": 0}
     for op, kind in ("ADD", "AddOptions"), ("MUL", "MulOptions"):
         for shape, other in (IMAGE, IMAGE), (IMAGE, (1, 1, 1, 64)), (SMALL, SMALL), (SMALL, (1, 1, 1, 512)), (ROWS, ()):
-            x, y = quanta(shape, dtype, 0.05, 3), quanta(other, dtype, 0.1, -21)
-            yield op, f"{shape} {other}", [x, y], [quanta(shape, dtype, 0.2 if op == "ADD" else 0.4, 5)], kind, none
+            # No round ratios: sums of those would all lie in the middle between two integers.
+            x, y = quanta(shape, dtype, 0.0513, 3), quanta(other, dtype, 0.0971, -21)
+            yield (
+                op,
+                f"{shape} {other}",
+                [x, y],
+                [quanta(shape, dtype, 0.2113 if op == "ADD" else 0.4177, 5)],
+                kind,
+                none,
+            )
     for shape in (1, 12, 128, 128), (1, 1001), (1, 64, 64, 21):
         top = quanta(shape, dtype, 1 / 128 if dtype is np.int16 else 1 / 256, -128)
         yield "SOFTMAX", f"{shape}", [quanta(shape, dtype, 0.1)], [top], "SoftmaxOptions", {"beta": 1.0}
