@@ -44,9 +44,7 @@ def read(path: str | Path, framework: str | None = None, **options: Any) -> Mode
         return format.frontend().read(path, **options)
 
 
-_HINTS = {
-    "dequantize": "make the file anew from its source: of a float model, or of a quantized TFLite model with `--dequantize`"
-}
+_HINTS = {"dequantize": "make it anew of a float model, or of a quantized TFLite model with `--dequantize`"}
 """What to do instead of giving an option with a .mnn file, where that is not the same for all."""
 
 

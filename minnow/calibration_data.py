@@ -23,6 +23,8 @@ Inputs = dict[str, Any]
 
 _ARRAYS = (".npy", ".npz")
 _PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+_MEASURED = 32
+"""Inputs of the calibration that results are measured with, where no `data` is given."""
 _ROWS = 16
 """Samples of an array with more of them that run together, where the model takes any number."""
 
@@ -55,6 +57,14 @@ def calibration_inputs(options: CalibrationOptions, model: Model) -> Callable[[]
     if not kept:
         raise UsageError("the calibration gives no inputs", hint="it needs one set of inputs at least")
     return lambda: iter(kept[:limit])
+
+
+def spread(inputs: Iterator[Inputs], count: int) -> list[Inputs]:
+    """Some of the inputs, from the first to the last: those that follow each other may show the same."""
+    if count <= _MEASURED:
+        return list(inputs)
+    wanted = {i * (count - 1) // (_MEASURED - 1) for i in range(_MEASURED)}
+    return [one for i, one in enumerate(inputs) if i in wanted]
 
 
 def _called(path: str, name: str) -> Iterator[Any]:

@@ -18,17 +18,26 @@ from minnow.conversion_report import Report
 from minnow.convert import convert
 from minnow.metric import metric_of
 from minnow.optimizer.quantize.choice import Rung, moves_of, reasons_of, rungs_of, undone, uniform, widths_after
-from minnow.optimizer.quantize.compress import BRAIN, FLOAT, HALF, PRUNED, Compressor, LayerResult, Recipe, Width
+from minnow.optimizer.quantize.compress import (
+    BRAIN,
+    FLOAT,
+    HALF,
+    PRUNED,
+    Compressor,
+    LayerResult,
+    Recipe,
+    Width,
+    check_compressible,
+)
 from minnow.optimizer.quantize.prune import MOST_INPUTS, Seen, by_output, can_prune, fitted_to, takes_bias
 from minnow.options.quantize import QuantizeOptions, parsed_drop, parsed_size
 from minnow.options.run import RunOptions
 from minnow.options.signature import takes
 from minnow.quantization_speed import speed_of
-from minnow.report.quantization import Quantization, Similarity, Speed
+from minnow.report.quantization import RANDOM_MARGIN, Quantization, Similarity, Speed, tolerance_for
 from minnow.report.similarity import similarities, without_elements
-from minnow.runtime.verify.weights import QUANTIZED
+from minnow.runtime.verify.weights import QUANTIZED, QUANTIZED_INPUTS, QUANTIZED_RANDOM, ranges_text
 from minnow.schema.errors import BudgetError, MinnowError, StoppedError, UnsupportedError, UsageError
-from minnow.schema.ir import DType
 from minnow.schema.notice import Notice
 
 if TYPE_CHECKING:
@@ -194,7 +203,7 @@ class Compression:
             work = _Work(self, compressor, Path(folder), options, write)
             work.open(runs)
             if self.calibration is not None:
-                work.fit(self.calibration)
+                work.fit()
             moments = work.moments() if self.required else {}
             widths = work.chosen(moments) if self.chooses else None
             made, layers = compressor.apply(widths, moments)
@@ -210,35 +219,6 @@ class _Done:
     model: Model
     quantization: Quantization
     notices: list[str]
-
-
-def check_compressible(compressor: Compressor, model: Model) -> None:
-    """Raises UnsupportedError if there is nothing to quantize."""
-    if compressor.layers:
-        return
-    if compressor.kept:
-        raise UnsupportedError(
-            "all weights of the model are left out of quantization",
-            items=[f"{name}: {why}" for name, why in compressor.kept.items()],
-            hint="`--exclude` fewer layers",
-        )
-    compressed = any(type(v.data).__name__ in ("PackedBlob", "QuantizedBlob") for v in model.graph.constants())
-    raw = any(node.op == "Raw" for part in model.graph.walk() for node in part)
-    are_integers = compressed or raw or _has_integers(model)
-    hint = "quantize the float model that it was made of"
-    if model.source == "tflite":
-        hint += ", or make floats of its integers first, with `--dequantize`"
-    raise UnsupportedError(
-        "the model has no float weights to quantize",
-        why="its weights are quantized already" if are_integers else "no layer has a constant matrix",
-        hint=hint if are_integers else "",
-    )
-
-
-def _has_integers(model: Model) -> bool:
-    """Whether a node multiplies by constant integers of 8 bits."""
-    values = (v for part in model.graph.walk() for node in part for v in node.inputs if v is not None)
-    return any(v.data is not None and v.type.dtype in (DType.I8, DType.U8) and (v.type.rank or 0) > 1 for v in values)
 
 
 class _Work:
@@ -268,12 +248,19 @@ class _Work:
         self.before: float | None = None
         self.reasons: dict[str, str] = {}
         self.tried = 0
+        self.is_random = True
+        self.given: Callable[[], Iterator[dict[str, Any]]] | None = None
 
     def open(self, runs: bool) -> None:
         """Writes the float model, and runs it with all inputs."""
         self.float_bytes = self.write(_named(self.compressor), self.float_path)
         if not runs:
             return
+        calibration = self.asked.calibration
+        if calibration is not None and not calibration.synthetic:
+            from minnow.calibration_data import calibration_inputs
+
+            self.given = calibration_inputs(calibration, self.compressor.model)
         try:
             with self._session(self.float_path) as session:
                 self.inputs, self.wanted = self._runs(session)
@@ -293,6 +280,7 @@ class _Work:
 
     def _runs(self, session: Session) -> tuple[list[dict[str, Any]], list[dict[str, Array]]]:
         """Inputs that the model accepts, and its outputs."""
+        from minnow.calibration_data import spread
         from minnow.converter.inputs.given import Inputs
         from minnow.runtime.verify.data import samples
         from minnow.runtime.verify.samples import Candidate, Search
@@ -302,8 +290,11 @@ class _Work:
         given = Inputs.of(self.options.inputs).named([n for n, _ in model.user_inputs])
         arrays = {n: one.array for n, one in given.items() if getattr(one, "array", None) is not None}
         asked = samples(self.options.data or (), model, arrays)
-        if asked:
-            own = [sample.inputs for sample in asked]
+        own = [sample.inputs for sample in asked]
+        if not own and self.given is not None:
+            own = spread(self.given(), sum(1 for _ in self.given()))
+        if own:
+            self.is_random = False
             return own, [self._outputs(session, i, flattened) for i in own]
 
         def run(candidate: Candidate) -> dict[str, Array]:
@@ -462,14 +453,10 @@ class _Work:
         near = similarities(self.wanted[:_PROBES], got).values()
         return sum(0.0 if s.sqnr_db is None else 10.0 ** (-s.sqnr_db / 10) for s in near)
 
-    def fit(self, options: QuantizeOptions) -> None:
+    def fit(self) -> None:
         """Prunes the layers of the main graph so that they keep their outputs for the inputs of a calibration."""
-        from minnow.calibration_data import calibration_inputs
-
         compressor, own = self.compressor, set(self.compressor.model.graph)
-        given: Callable[[], Iterator[Mapping[str, Any]]] = lambda: iter(self.inputs)  # noqa: E731
-        if not options.synthetic:
-            given = calibration_inputs(options, compressor.model)
+        given = self.given or (lambda: iter(self.inputs))
         if self.before is None and not self.inputs:
             raise UsageError("pruned layers cannot be fitted", why="the engine does not run the model")
         path = self.folder / "fitted.mnn"
@@ -541,6 +528,8 @@ class _Work:
 
     def finish(self, model: Model, layers: list[LayerResult]) -> _Done:
         """The result: with measurements, and in the model what a later comparison has to know."""
+        from minnow.runtime.verify.verification import largest_error
+
         path = self.folder / "result.mnn"
         for layer in layers:
             layer.why = "; ".join(filter(None, [layer.why, self.reasons.get(layer.name, "")]))
@@ -552,6 +541,13 @@ class _Work:
             if empty := without_elements(self.wanted):
                 self.notices.append(Notice(empty, "not-run"))
             model.metadata[QUANTIZED] = f"{quantization.tolerance:g}" if quantization.tolerance else ""
+            if not self.is_random and (text := ranges_text(self.inputs)):
+                model.metadata[QUANTIZED_INPUTS] = text
+                self.write(model, path)
+                random = tolerance_for(
+                    largest_error(self.float_path, path, self.options.only(RunOptions)), RANDOM_MARGIN
+                )
+                model.metadata[QUANTIZED_RANDOM] = f"{random:g}" if random else ""
         else:
             model.metadata[QUANTIZED] = ""
         if self.asked.measure and self.inputs:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from minnow.calibrated_model import CalibratedModel, Error, QuantizedModel, errors, outputs_of
-from minnow.calibration_data import Inputs, calibration_inputs, synthetic_inputs
+from minnow.calibration_data import Inputs, calibration_inputs, spread, synthetic_inputs
 from minnow.conversion_report import Report
 from minnow.convert import convert_file
 from minnow.integer_layers import WrittenModel, refusals
@@ -28,8 +28,10 @@ from minnow.options.run import RunOptions
 from minnow.quantization_speed import speed_of
 from minnow.quantize import limit_text
 from minnow.report.calibration import Calibrated, CalibratedLayer, Measured
+from minnow.report.quantization import RANDOM_MARGIN, tolerance_for
 from minnow.report.similarity import similarities, without_elements
-from minnow.runtime.verify.weights import QUANTIZED
+from minnow.runtime.verify.verification import largest_error
+from minnow.runtime.verify.weights import QUANTIZED, QUANTIZED_INPUTS, QUANTIZED_RANDOM, ranges_text
 from minnow.schema.errors import BudgetError, UnsupportedError
 from minnow.schema.ir import DType
 from minnow.schema.notice import Notice
@@ -52,8 +54,6 @@ _WIDE_DB = 3.0
 """What results of 16 bits have to gain where they are not asked for: half of the squared error."""
 _MOST_FLOATS = 0.7
 """The share of the weights that may be there as floats, too; the integers take a fourth."""
-_MEASURED = 32
-"""Inputs of the calibration that results are measured with, where no `data` is given."""
 _RANKED = 2
 """Inputs that the effect of each layer is measured with."""
 
@@ -118,14 +118,6 @@ def _about_source(report: Report) -> list[str]:
     from minnow.schema.notice import kind_of
 
     return [n for n in report.notices if kind_of(n) not in ("second-graph", "not-for-mnn", "companion-file")]
-
-
-def _spread(inputs: Iterator[Inputs], count: int) -> list[Inputs]:
-    """Some of the inputs, from the first to the last: those that follow each other may show the same."""
-    if count <= _MEASURED:
-        return list(inputs)
-    wanted = {i * (count - 1) // (_MEASURED - 1) for i in range(_MEASURED)}
-    return [one for i, one in enumerate(inputs) if i in wanted]
 
 
 def _read(source: Path, conversion: ConvertOptions) -> Model:
@@ -194,9 +186,9 @@ class _Work:
         self._part = 0 if asked else sum(1 for _ in inputs()) // 2
         work.calibrate(inputs(), self._part)
         self._inputs = inputs
-        self.inputs = [s.inputs for s in asked] or _spread(inputs(), work.runs)
+        self.inputs = [s.inputs for s in asked] or spread(inputs(), work.runs)
         others = islice(inputs(), self._part, None)
-        self._others = self.inputs if asked else _spread(others, work.runs - self._part)
+        self._others = self.inputs if asked else spread(others, work.runs - self._part)
         session = work.session(work.path)
         self.wanted = outputs_of(session, self.inputs, bool(work.model.states))
         if self.options.metric:
@@ -225,13 +217,19 @@ class _Work:
         """Writes the model again, with what a comparison with the source has to accept."""
         tolerance = self.tolerance()
         made.model.metadata[QUANTIZED] = f"{tolerance:g}" if tolerance else ""
+        if not self.options.synthetic and (text := ranges_text(self.inputs)):
+            made.model.metadata[QUANTIZED_INPUTS] = text
+            random = tolerance_for(
+                largest_error(self.base, self.write(made), self.options.only(RunOptions)), RANDOM_MARGIN
+            )
+            made.model.metadata[QUANTIZED_RANDOM] = f"{random:g}" if random else ""
         self.write(made)
 
     def chosen(self) -> QuantizedModel:
         """The model that keeps the limit of the loss, with as many layers as possible in integers."""
         self._take_best_form()
         if self.options.rounding == "fitted":
-            self.fitted = self.calibrated.round_by_outputs(_spread(self._inputs(), self.calibrated.runs))
+            self.fitted = self.calibrated.round_by_outputs(spread(self._inputs(), self.calibrated.runs))
         made = self.calibrated.quantized()
         if not self.options.max_drop:
             return made

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from minnow.schema.ir import Model
     from minnow.schema.mnn.form import FileForm
 
-_ANY = 1e9
-"""A tolerance that all finite numbers pass."""
-
 _TRY_UNOPTIMIZED = "`--no-verify` writes the file nevertheless; `-O0` shows whether an optimization is the cause"
 _TRY_INPUTS = "give shapes or data (`--input NAME=1x224`, `--data FILE.npz`), or write the file with `--no-verify`"
 
@@ -175,8 +172,10 @@ class WrittenFile:
         Raises:
             VerifyError: the outputs differ, or those of compressed weights are NaN.
         """
+        from minnow.runtime.verify.verification import ANY
+
         try:
-            found = self._compared(self.path, _ANY if lossy else self.options.tolerance)
+            found = self._compared(self.path, ANY if lossy else self.options.tolerance)
         except UnsupportedError as e:
             why = e.message.removeprefix(f"{self.path}: ")
             text = f"the graph is verified, but not this form of the file, which Minnow's engine does not run: {why}"
@@ -187,7 +186,7 @@ class WrittenFile:
             message = "the outputs of the model in this form differ from those of its source"
             raise VerifyError(message, where=str(self.source), why=str(found))
         if lossy:
-            error = f"{_needed(found):.2g} of their largest magnitude"
+            error = f"{found.needed:.2g} of their largest magnitude"
             self.report.notices.append(
                 Notice(f"the outputs of the file with compressed weights differ by up to {error}", "lossy-form")
             )
@@ -198,26 +197,22 @@ class WrittenFile:
         Raises:
             VerifyError: its outputs have other shapes, or are NaN.
         """
+        from minnow.runtime.verify.verification import ANY
         from minnow.schema.mnn import save
 
         assert self.model.portable is not None
         with TemporaryDirectory() as folder:
             alone = Path(folder, "second.mnn")
             save(replace(self.model, graph=self.model.portable, portable=None), alone)
-            found = self._compared(alone, _ANY)
+            found = self._compared(alone, ANY)
         if found.verdict == "fail":
             message = "the outputs of the second graph, for MNN's own runtime, differ from those of the source"
             hint = "use `--target minnow`, or `--no-verify`"
             raise VerifyError(message, where=str(self.source), why=str(found), hint=hint)
-        error = f"{_needed(found):.2g} of their largest magnitude"
+        error = f"{found.needed:.2g} of their largest magnitude"
         self.report.notices.append(
             Notice(f"the outputs of the second graph, run as MNN does, differ by up to {error}", "second-graph")
         )
-
-
-def _needed(found: Verification) -> float:
-    """The largest error of an output, as a fraction of its largest magnitude."""
-    return max((o.needed for o in found.worst.values()), default=0.0)
 
 
 def _untested(verification: Verification) -> str:

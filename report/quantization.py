@@ -12,6 +12,18 @@ from minnow.optimizer.quantize.compress import LayerResult
 _MARGIN = 4.0
 """What other inputs may need, relative to those that were measured."""
 
+RANDOM_MARGIN = 2.0
+"""The same for random inputs, which are all alike."""
+
+
+def tolerance_for(largest: float, margin: float = _MARGIN) -> float:
+    """What to accept of other inputs where the largest error was that: 1, 2 or 5 times a power of 10; 0 if unknown."""
+    worst = margin * largest
+    if worst <= 0 or not isfinite(worst):
+        return 0.0
+    unit = 10.0 ** floor(log10(worst))
+    return float(f"{next(k * unit for k in (1, 2, 5, 10) if k * unit >= worst * 0.999999):.1g}")
+
 
 @dataclass
 class Similarity:
@@ -75,12 +87,8 @@ class Quantization:
 
     @property
     def tolerance(self) -> float:
-        """What a comparison with the source has to accept: 1, 2 or 5 times a power of 10."""
-        worst = _MARGIN * max((s.largest for s in self.outputs.values()), default=0.0)
-        if worst <= 0 or not isfinite(worst):
-            return 0.0
-        unit = 10.0 ** floor(log10(worst))
-        return float(f"{next(k * unit for k in (1, 2, 5, 10) if k * unit >= worst * 0.999999):.1g}")
+        """What a comparison with the source has to accept, as `tolerance_for` says."""
+        return tolerance_for(max((s.largest for s in self.outputs.values()), default=0.0))
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready values."""

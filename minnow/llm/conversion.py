@@ -171,8 +171,7 @@ def _write(
 
 def _compressed(model: Model, compression: Compression, for_mnn: bool = False) -> Model:
     """The model with smaller weights, where the source has floats."""
-    from minnow.optimizer.quantize.compress import Compressor
-    from minnow.quantize import check_compressible
+    from minnow.optimizer.quantize.compress import Compressor, check_compressible
 
     compressor = Compressor(model, replace(compression.recipe, for_mnn=for_mnn))
     check_compressible(compressor, model)

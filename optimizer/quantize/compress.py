@@ -30,6 +30,7 @@ from minnow.optimizer.quantize.prune import Prune, can_prune, pruned
 from minnow.optimizer.quantize.sensitivity import in_groups, output_error, relative
 from minnow.optimizer.rewrite import apply_groups, rules
 from minnow.optimizer.rewrite.trace import Trace
+from minnow.schema.errors import UnsupportedError
 from minnow.schema.ir import Blob, DType, Graph, Model, Node, QuantizedBlob, RoundedBlob, SparseBlob, Value
 from minnow.schema.ir.compressed import stored_bytes
 from minnow.schema.ir.graph import RET
@@ -395,3 +396,32 @@ def _may_round(value: Value, least: int) -> bool:
     if value.type.dtype is not DType.F32 or value.type.count is None or value.type.count < least:
         return False
     return not any(n.op == RET or Trait.EXACT_TYPES in get(n.op).traits for n, _ in value.uses)
+
+
+def check_compressible(compressor: Compressor, model: Model) -> None:
+    """Raises UnsupportedError if there is nothing to quantize."""
+    if compressor.layers:
+        return
+    if compressor.kept:
+        raise UnsupportedError(
+            "all weights of the model are left out of quantization",
+            items=[f"{name}: {why}" for name, why in compressor.kept.items()],
+            hint="`--exclude` fewer layers",
+        )
+    compressed = any(type(v.data).__name__ in ("PackedBlob", "QuantizedBlob") for v in model.graph.constants())
+    raw = any(node.op == "Raw" for part in model.graph.walk() for node in part)
+    are_integers = compressed or raw or _has_integers(model)
+    hint = "quantize the float model that it was made of"
+    if model.source == "tflite":
+        hint += ", or make floats of its integers first, with `--dequantize`"
+    raise UnsupportedError(
+        "the model has no float weights to quantize",
+        why="its weights are quantized already" if are_integers else "no layer has a constant matrix",
+        hint=hint if are_integers else "",
+    )
+
+
+def _has_integers(model: Model) -> bool:
+    """Whether a node multiplies by constant integers of 8 bits."""
+    values = (v for part in model.graph.walk() for node in part for v in node.inputs if v is not None)
+    return any(v.data is not None and v.type.dtype in (DType.I8, DType.U8) and (v.type.rank or 0) > 1 for v in values)

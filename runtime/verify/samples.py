@@ -56,6 +56,14 @@ class Candidate:
         """The same inputs with the floats multiplied by a factor."""
         return self.changed(lambda a: a * np.asarray(factor, a.dtype))
 
+    def within(self, ranges: Mapping[str, tuple[float, float]]) -> Candidate:
+        """The same inputs with the floats, which are in [0, 1), moved to these ranges."""
+        moved = dict(self.inputs)
+        for name, (low, high) in ranges.items():
+            if isinstance(array := moved.get(name), np.ndarray) and DType.of(array.dtype).is_float:
+                moved[name] = (low + (high - low) * array.astype(np.float64)).astype(array.dtype)
+        return Candidate(moved, self.symbols)
+
     def changed(self, change: Callable[[Array], Array], bytes_too: bool = False) -> Candidate:
         """The same inputs with `change` applied to the floats and, with `bytes_too`, to 8-bit values divided by 255."""
 

@@ -30,6 +30,8 @@ _log = logging.getLogger("minnow.verify")
 
 Array = np.ndarray[Any, Any]
 
+ANY = 1e9
+"""A tolerance that all finite numbers pass."""
 _NEARLY = (1 + 1e-6, 1 - 1e-6, 1 + 4e-6)
 """Factors that move inputs by about as much as sums in another order move results."""
 _MANY_STEPS, _MOST_NOISE = 4.0, 0.1
@@ -105,6 +107,11 @@ class Verification:
                     table[o.name] = o
         return table
 
+    @property
+    def needed(self) -> float:
+        """The largest error of an output, as a fraction of its largest magnitude."""
+        return max((o.needed for o in self.worst.values()), default=0.0)
+
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
         return {**asdict(self), "verdict": self.verdict, "passed": self.passed}
@@ -158,10 +165,13 @@ def compare_files(source: Path, target: Path, options: VerifyOptions, details: b
         reference = TwoRuns(reference)
     _log.info("compare with %s%s", reference.name, f": {note}" if note else "")
     out = Verification(str(source), str(target), reference.name, note=note)
-    wanted = _wanted(out, model, reference, options, given.arrays)
+    # A tolerance of the user is for the inputs that a calibrated file is meant for, too.
+    weights = stored_weights(target)
+    ranges = weights.ranges if weights is not None else {}
+    wanted = _wanted(out, model, reference, options, given.arrays, ranges)
     # One after the other, so that the weights are never in memory twice.
     reference.close()
-    _compare(out, wanted, reference, _Target(target, model, options, details))
+    _compare(out, wanted, reference, _Target(target, model, options, details, wanted.is_random))
     if options.testdir:
         from minnow.runtime.verify.folder import check
 
@@ -195,9 +205,14 @@ class _Wanted:
 
 
 def _wanted(
-    out: Verification, model: Model, reference: Source, options: VerifyOptions, given: Mapping[str, Any]
+    out: Verification,
+    model: Model,
+    reference: Source,
+    options: VerifyOptions,
+    given: Mapping[str, Any],
+    ranges: Mapping[str, tuple[float, float]],
 ) -> _Wanted:
-    """Runs the source on the data, or on random inputs."""
+    """Runs the source on the data, or on random inputs in these ranges."""
     arrays = {n: typed(given, n, model) for n, _ in model.user_inputs if n in given}
     data = samples(() if options.data is None else options.data, model, given)
     if not data and arrays.keys() == dict(model.user_inputs).keys():
@@ -206,10 +221,10 @@ def _wanted(
         runs = [_data_run(reference, sample) for sample in data]
     else:
         seeds = range(options.seed, options.seed + options.runs) if options.seeds is None else options.seeds
-        runs = _random_runs(out, model, reference, seeds, arrays)
+        runs = _random_runs(out, model, reference, seeds, arrays, ranges)
     judged = Judged(model)
     extra: list[_Run] = []
-    if runs and (not data or data[0].picture):
+    if runs and (data[0].picture if data else not ranges):
         extra = _livelier_runs(judged, reference, runs, arrays, data[0].picture if data else "")
     return _Wanted(runs, extra, not data, arrays, judged)
 
@@ -223,7 +238,7 @@ class _Target:
         weights: what the file says of its weights.
     """
 
-    def __init__(self, path: Path, model: Model, options: VerifyOptions, details: bool) -> None:
+    def __init__(self, path: Path, model: Model, options: VerifyOptions, details: bool, is_random: bool) -> None:
         from minnow.runtime.session import load
 
         loaded = load(path, **vars(options.only(RunOptions)))
@@ -232,7 +247,7 @@ class _Target:
         self._tolerance, self._precision, self._details = options.tolerance, options.precision, details
         self.is_strict = options.tolerance is not None
         self._coarse = {} if self.is_strict or options.precision == "low" else coarse_outputs(model)
-        self.weights = None if self.is_strict else stored_weights(path)
+        self.weights = None if self.is_strict else stored_weights(path, is_random)
         if self.weights is not None and (least := self.weights.tolerance):
             self._tolerance = least
             self._coarse = {name: max(own, least) for name, own in self._coarse.items()}
@@ -356,17 +371,23 @@ def _amplifies(reference: Source, inputs: Mapping[str, Any], case: Case) -> bool
 
 
 def _random_runs(
-    out: Verification, model: Model, reference: Source, seeds: Sequence[int], arrays: Mapping[str, Any]
+    out: Verification,
+    model: Model,
+    reference: Source,
+    seeds: Sequence[int],
+    arrays: Mapping[str, Any],
+    ranges: Mapping[str, tuple[float, float]],
 ) -> list[_Run]:
     """Candidates and the outputs of the source for them: one per seed, and for dynamic dimensions a second size.
 
     Args:
         arrays: values of the inputs that are not random.
+        ranges: where the floats of inputs lie, if not in [0, 1).
     """
 
     def run(candidate: Candidate) -> dict[str, Array]:
         check_burden(model, candidate.symbols, out.source)
-        candidate.inputs |= arrays
+        candidate.inputs = {**candidate.within(ranges).inputs, **arrays}
         return reference.run(candidate.inputs)
 
     runs: list[_Run] = []
@@ -435,6 +456,22 @@ def moved(value: Any, factor: float) -> Any:
         return [moved(v, factor) for v in value]
     is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f"
     return (value * np.asarray(factor, value.dtype)).astype(value.dtype) if is_float else value
+
+
+def largest_error(source: Path, target: Path, options: RunOptions) -> float:
+    """The largest error of an output, as a fraction of its largest magnitude, for the random inputs of a verification.
+
+    0 if there is none, or if the models do not run with random inputs.
+    """
+    asked = VerifyOptions(**vars(options), tolerance=ANY)
+    try:
+        found = compare_files(source, target, asked)
+    except StoppedError:
+        raise
+    except MinnowError as e:
+        _log.debug("the error for random inputs is not known: %s", e)
+        return 0.0
+    return found.needed
 
 
 def flattened(values: Mapping[str, Any]) -> dict[str, Array]:

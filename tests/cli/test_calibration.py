@@ -62,6 +62,33 @@ def test_all_layers_compute_with_integers_and_hardly_lose_accuracy(
     assert minnow.verify(DIGITS / "digits.onnx", target, data={"image": images[:8]}).passed
 
 
+def test_a_verification_draws_inputs_in_the_range_of_the_calibration(images: Any, tmp_path: Path, capsys: Any) -> None:
+    """Pixels from 0 to 255 in front of a layer with scales for them: for numbers below 1 all integers are 0 or 1."""
+    weight = np.random.default_rng(0).normal(0, 0.002, (8, 1, 8, 8)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Relu", ["c"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, 16, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    source, target = tmp_path / "m.onnx", tmp_path / "q.mnn"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), source)
+    rng = np.random.default_rng(1)
+    calibration = [{"x": rng.integers(0, 256, (1, 1, 16, 16)).astype(np.float32)} for _ in range(8)]
+    minnow.quantize(source, output=target, calibration=calibration, measure=False)
+    assert run_cli(["verify", str(source), str(target), "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] == "pass"
+    assert "in the range of its calibration" in found["note"]
+    assert max(o["max_abs"] for case in found["cases"] for o in case["outputs"]) > 1e-3
+    assert all(0.001 < o["tolerance"] < 0.1 for case in found["cases"] for o in case["outputs"])
+    # The tolerance is one for which a file of other weights fails.
+    graph.initializer[0].CopyFrom(numpy_helper.from_array(0.8 * weight, "w"))
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), source)
+    assert run_cli(["verify", str(source), str(target)]) == 4
+
+
 def _float(folder: Path) -> Path:
     minnow.convert(DIGITS / "digits.onnx", output=folder / "f.mnn", verify=False)
     return folder / "f.mnn"
@@ -236,13 +263,13 @@ def test_auto_takes_the_ranges_with_the_better_outputs(calibration: Path, tmp_pa
 
 
 def test_results_are_measured_with_inputs_from_the_whole_calibration() -> None:
-    from minnow.static_quantization import _spread
+    from minnow.calibration_data import spread
 
-    found = _spread(({"x": k} for k in range(48)), 48)
+    found = spread(({"x": k} for k in range(48)), 48)
     assert [one["x"] for one in found] == [47 * i // 31 for i in range(32)]
     assert found[0]["x"] == 0
     assert found[-1]["x"] == 47
-    assert len(_spread(({"x": k} for k in range(5)), 5)) == 5
+    assert len(spread(({"x": k} for k in range(5)), 5)) == 5
 
 
 @pytest.mark.slow
@@ -261,6 +288,19 @@ def test_pruned_layers_make_up_for_what_is_gone(images: Any, tmp_path: Path) -> 
         near.append(done.outputs["probability"])
     assert near[1].cosine > near[0].cosine + 0.05
     assert near[1].sqnr_db > near[0].sqnr_db
+
+
+def test_pruning_is_measured_with_the_calibration(images: Any, tmp_path: Path) -> None:
+    def done(**given: Any) -> Any:
+        found = minnow.quantize(
+            DIGITS / "digits.onnx", output=tmp_path / "p.mnn", prune="magnitude", sparsity=0.6, measure=False,
+            calibration=iter([{"image": images[:32]}]), **given,
+        ).quantization  # fmt: skip
+        assert found is not None
+        return found.outputs["probability"]
+
+    assert done() == done(data={"image": images[:32]})
+    assert done() != done(data={"image": np.random.default_rng(0).random((32, 1, 8, 8), np.float32)})
 
 
 @pytest.mark.slow
