@@ -17,7 +17,7 @@ from minnow.optimizer.facts.limits import limits_of, name_of
 from minnow.optimizer.passes.legalize.narrow import Int64, some_names
 from minnow.optimizer.phases import Step, steps
 from minnow.optimizer.portable import NoFormError, Portable, has_small_integers, portable
-from minnow.optimizer.portable.sharing import keep_small, share_weights
+from minnow.optimizer.portable.sharing import keep_small, pack_weights, share_weights
 from minnow.optimizer.rewrite import Trace, apply_groups, apply_pass, rules
 from minnow.optimizer.rewrite import passes as all_passes
 from minnow.schema.collector import SeldomCollected
@@ -139,6 +139,7 @@ def _add_portable(model: Model, source: Graph, level: int, passes: Sequence[str]
         _log.debug("no graph for other runtimes: they have no %s", ", ".join(ops) or "types for it")
         return
     keep_small(twin.graph)
+    pack_weights(twin.graph)
     model.portable = twin.graph
     if made.in_floats:
         model.limits[_IN_FLOATS] = [name for _, names in sorted(made.in_floats.items()) for name in names]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from minnow.schema.ir import Blob, DType, Graph, LazyBlob, Node, TurnedBlob, Value
+from minnow.schema.ir import Blob, DType, Graph, LazyBlob, Node, QuantizedBlob, RoundedBlob, TurnedBlob, Value
 from minnow.schema.ops import Builder
+
+Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class ExpandedBlob(LazyBlob):
@@ -41,6 +44,59 @@ def keep_small(graph: Graph) -> None:
                 continue
             b = Builder(graph, node, node.origin)
             node.set_input(i, b.node("Cast", [Value.constant(value.data.stored, value.name)], {"to": DType.F32}).output)
+
+
+def pack_weights(graph: Graph) -> None:
+    """Has the file hold weights of convolutions that are integers of 8 bits times a scale as such: of a layer that
+    MNN's runtime computes with floats the file has the same floats in a fourth of the bytes."""
+    known: dict[int, Blob] = {}
+    for node in graph:
+        # op list: what has packed weights in the format, with a scale for each of its first dimension
+        if node.op != "Conv":
+            continue
+        w = node.input(1)
+        if w.data is None or w.type.dtype is not DType.F32 or (w.type.count or 0) < LEAST_STORED:
+            continue
+        if (made := known.get(id(w.data)) or _packed(w.data)) is not None:
+            known[id(w.data)] = made
+            node.set_input(1, Value.constant(made, w.name))
+
+
+def _packed(blob: Blob) -> QuantizedBlob | None:
+    if isinstance(blob, (QuantizedBlob, RoundedBlob)):
+        return None
+    numbers = blob.numpy()
+    rows = np.asarray(numbers.reshape(numbers.shape[0], -1), np.float32)
+    if _scales(rows[:1]) is None or (scale := _scales(rows)) is None:
+        return None
+    codes = np.rint(rows / scale[:, None]) + np.float32(128)
+    return QuantizedBlob(codes.astype(np.uint8), 8, scale, None, numbers.shape)
+
+
+_MOST = (127, 128, *range(126, 63, -1))
+"""The largest magnitudes of integers that need 8 bits, the usual one first."""
+
+
+def _scales(rows: Floats) -> Floats | None:
+    """A scale for each row, of which all of its numbers are exact multiples by -128 .. 127; None if one has none."""
+    largest = np.abs(rows).max(1)
+    if not np.isfinite(largest).all():
+        return None
+    found = np.ones(len(rows), np.float32)
+    left = np.flatnonzero(largest)
+    for most in _MOST:
+        for toward in (None, np.inf, 0):  # the quotient is rounded, and its neighbours may be the scale
+            scale = largest[left] / np.float32(most)
+            if toward is not None:
+                scale = np.nextafter(scale, np.float32(toward))
+            one = np.where(scale > 0, scale, np.float32(1))[:, None]
+            codes = np.rint(rows[left] / one)
+            exact = ((codes >= -128) & (codes <= 127) & (codes * one == rows[left])).all(1)
+            found[left[exact]] = one[exact, 0]
+            left = left[~exact]
+            if not left.size:
+                return found
+    return None
 
 
 def share_weights(graph: Graph, turned: Sequence[Blob]) -> None:

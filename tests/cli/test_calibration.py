@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from oracles import mnn_oracle
 
 import minnow
 from minnow.cli._app import run as run_cli
 from minnow.schema.errors import BudgetError, FormatError, UsageError
-from minnow.schema.mnn import read_file
+from minnow.schema.mnn import read_file, wire
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
@@ -355,6 +358,42 @@ def test_results_have_no_more_bits_where_the_file_would_be_as_large_as_the_float
         assert report.quantization is not None
         shares[target] = report.output_bytes / report.quantization.before_bytes
     assert all(share < 0.6 for share in shares.values())
+
+
+@pytest.mark.parametrize("mnn", [False, pytest.param(True, marks=mnn_oracle.needs_mnn)], ids=["file", "MNN"])
+def test_layers_with_results_of_16_bits_have_no_floats_for_mnn(mnn: bool, tmp_path: Path) -> None:
+    """MNN's runtime computes them with floats; the file has these as bytes with a scale."""
+    rng = np.random.default_rng(0)
+    weight = rng.normal(0, 0.1, (96, 96, 1, 1)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 96, 8, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(weight, "w")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    inputs = rng.normal(size=(4, 96, 8, 8)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", x=inputs)
+    # In a process of its own: here each step is compared, and floats may be rounded to other integers of 16 bits.
+    line = ["quantize", "m.onnx", "-o", "q.mnn", "--calibration", "x.npz", "--activations", "int16", "--no-measure"]
+    done = subprocess.run(
+        [sys.executable, "-m", "minnow", *line, "--format", "json"], cwd=tmp_path, stdout=subprocess.PIPE, check=True
+    )
+    found = json.loads(done.stdout)["quantization"]
+    assert "1 results of 16 bits" in found["corrections"]
+    assert found["after_bytes"] < 0.85 * found["before_bytes"]
+    net = wire.read((tmp_path / "q.mnn").read_bytes())
+    assert net["extraInfo"]["minnow"]["nodes"]
+    layers = [op["main"] for op in net["oplists"] if op["type"] == "Convolution"]
+    assert len(layers) == 1
+    assert not any(len(layer.get("weight", ())) for layer in layers)
+    if mnn:
+        file = mnn_oracle.File((tmp_path / "q.mnn").read_bytes(), {"x": inputs[:1]}, ["y"])
+        (got,) = mnn_oracle.run([file], tmp_path / "mnn")
+        assert got.outputs is not None, got.log
+        want = minnow.load(tmp_path / "q.mnn").run({"x": inputs[:1]})["y"]
+        assert np.abs(got.outputs[0].reshape(want.shape) - want).max() < 0.02 * np.abs(want).max()
 
 
 def test_an_input_that_the_model_does_not_run_with_is_told(tmp_path: Path, capsys: Any) -> None:

@@ -14,9 +14,10 @@ import minnow
 from minnow.optimizer import optimize
 from minnow.optimizer.facts.format import engine_only, foreign_values
 from minnow.optimizer.portable import NoFormError, portable
+from minnow.optimizer.portable.sharing import pack_weights
 from minnow.optimizer.portable.steps import choose_steps
 from minnow.schema.errors import FormatError
-from minnow.schema.ir import DType, Graph, Model, TensorType, Value
+from minnow.schema.ir import DType, Graph, Model, QuantizedBlob, TensorType, Value
 from minnow.schema.ir.text import parse
 from minnow.schema.mnn import decode, encode, wire
 from minnow.schema.mnn.form import FileForm
@@ -291,3 +292,41 @@ def test_tables_and_products_stay_integers(kind: Any) -> None:
     want = table[places].astype(np.float32) @ (w.astype(np.float32) - 7)
     for made in (model, alone(model)):
         np.testing.assert_array_equal(minnow.load(encode(made)).run({"x": places})["y"], want)
+
+
+def _convolution(weight: Array) -> tuple[Graph, Value]:
+    graph = Graph("main")
+    x = graph.add_param(TensorType(DType.F32, (1, weight.shape[1], 4, 4)), "x")
+    w = Value.constant(weight, "w")
+    graph.outputs = [Builder(graph).Conv(x, w, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1))]
+    return graph, w
+
+
+def test_float_layers_have_weights_of_bytes_where_these_are_the_same_floats() -> None:
+    rng = np.random.default_rng(0)
+    scales = np.exp(rng.uniform(-20, 5, 64)).astype(np.float32)
+    codes = rng.integers(-127, 128, (64, 96)).astype(np.float32)
+    codes[0], codes[1, 5], codes[2:9] = 0, -128, np.clip(codes[2:9], -70, 70)
+    weight = (codes * scales[:, None]).reshape(64, 96, 1, 1)
+    graph, _ = _convolution(weight)
+    pack_weights(graph)
+    packed = next(iter(graph)).input(1).data
+    assert isinstance(packed, QuantizedBlob)
+    np.testing.assert_array_equal(packed.numpy(), weight)
+
+
+@pytest.mark.parametrize("change", ["one number", "a row", "range", "infinity"])
+def test_other_weights_stay_floats(change: str) -> None:
+    rng = np.random.default_rng(0)
+    weight = rng.integers(-127, 128, (64, 96, 1, 1)).astype(np.float32)
+    weight[:, 0] = 127
+    if change == "one number":
+        weight[7, 3] = np.nextafter(weight[7, 4], np.float32(np.inf))
+    elif change == "a row":
+        weight[9] = rng.normal(size=(96, 1, 1))
+    else:
+        weight[8, 8] = 1000 if change == "range" else np.inf
+        weight[8, 9] = 3
+    graph, w = _convolution(weight)
+    pack_weights(graph)
+    assert next(iter(graph)).input(1) is w
