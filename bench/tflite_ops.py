@@ -55,7 +55,7 @@ def cases(dtype: Any) -> Iterator[Case]:
     none = {"fused_activation_function": 0}
     for op, kind in ("ADD", "AddOptions"), ("MUL", "MulOptions"):
         for shape, other in (IMAGE, IMAGE), (IMAGE, (1, 1, 1, 64)), (SMALL, SMALL), (SMALL, (1, 1, 1, 512)), (ROWS, ()):
-            # No round ratios: sums of those would all lie in the middle between two integers.
+            # No round ratios: with those, many sums lie in the middle between two integers.
             x, y = quanta(shape, dtype, 0.0513, 3), quanta(other, dtype, 0.0971, -21)
             yield (
                 op,

@@ -1,4 +1,7 @@
-"""Ops that select or copy bytes, on each instruction set, against numpy: sizes on both sides of those of vectors."""
+"""Ops that select, copy or multiply bytes, on each instruction set, with sizes on both sides of those of vectors.
+
+What is selected or copied is compared with numpy, what is computed with the reference.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import minnow
 from minnow.runtime import _engine
+from minnow.schema.ir import DType, Graph, Model, TensorType
+from minnow.schema.mnn import encode
+from minnow.schema.ops import Builder
+from minnow.schema.registry.interpreter import evaluate
 
 ISAS = ("avx512", "avx2", "sse4")
 TYPES = [np.int8, np.uint8]
@@ -81,6 +89,52 @@ def test_images_of_twice_the_size(dtype):
             for threads in 1, 3:
                 got = run("Resize", attrs, x, np.zeros(0, np.float32), np.zeros(0, np.float32), sizes, threads=threads)
                 np.testing.assert_array_equal(got, want, err_msg=f"{n} {times}", strict=True)
+
+
+def product(x: DType, y: DType, shape: tuple[int, ...], zeros: list[int], fixed: tuple[int, int], to: DType) -> Graph:
+    """As converted from TFLite: bytes less their zero points, multiplied and requantized."""
+    graph = Graph()
+    b = Builder(graph)
+    terms = []
+    for name, dtype, dims, zero in ("x", x, shape, zeros[0]), ("y", y, shape[1:], zeros[1]):
+        term = graph.add_param(TensorType(dtype, dims), name)
+        terms.append(b.LookUp(term, (np.arange(256) + np.iinfo(dtype.numpy).min - zero).astype(np.int32)))
+    factor = [np.int32(n) for n in fixed]
+    ends = np.iinfo(to.numpy)
+    graph.outputs = [b.Requantize(b.Mul(*terms), *factor, zero=zeros[2], to=to, min=int(ends.min), max=int(ends.max))]
+    return graph
+
+
+@pytest.mark.parametrize("types", [(DType.I8, DType.I8, DType.I8), (DType.U8, DType.U8, DType.U8),
+                                   (DType.I8, DType.U8, DType.U8)], ids=str)  # fmt: skip
+def test_all_products(types):
+    """All pairs of bytes, with multipliers and shifts at the ends of what 32 bits hold, and beyond."""
+    x, y, to = types
+    every = [np.arange(256).astype(np.uint8).view(t.numpy) for t in (x, y)]
+    low = [np.iinfo(t.numpy).min for t in types]
+    factors = [(1 << 30, 0), (1518500250, -7), (0x7FFF7FFF, -8), (0x7FFF8000, -8), (0x7FFFFFFF, -8), (0x40008000, -1),
+               (0x60007FFF, -15), (0x7FFF7FFF, -31), (0, -3), (1, 0), (1 << 30, 1), (-(1 << 30), -6)]  # fmt: skip
+    for fixed in factors:
+        for zeros in [0, 0, 0], [255, 255, 255], [0, 255, 100], [131, 7, 255]:
+            graph = product(x, y, (256, 256), [z + at for z, at in zip(zeros, low, strict=True)], fixed, to)
+            feed = {"x": np.repeat(every[0][:, None], 256, 1), "y": every[1]}
+            with np.errstate(over="ignore"):
+                (want,) = evaluate(graph, list(feed.values()))
+            model = Model(graph, [(v.name, v.type) for v in graph.params], [("out", graph.outputs[0].type)])
+            session = minnow.load(encode(model), threads=1)
+            np.testing.assert_array_equal(session.run(feed)["out"], want, err_msg=f"{fixed} {zeros}", strict=True)
+    assert [row["op"] for row in session.profile(feed, 1)] == ["ByteArithmetic"]
+
+
+def test_rows_of_products():
+    rng = np.random.default_rng(3)
+    for n in SIZES:
+        graph = product(DType.I8, DType.I8, (3, n), [-5, 9, 2], (1518500250, -6), DType.I8)
+        feed = {v.name: any_bytes(rng, v.type.shape, np.int8, False) for v in graph.params}
+        (want,) = evaluate(graph, list(feed.values()))
+        model = Model(graph, [(v.name, v.type) for v in graph.params], [("out", graph.outputs[0].type)])
+        got = minnow.load(encode(model), threads=1).run(feed)["out"]
+        np.testing.assert_array_equal(got, want, err_msg=str(n), strict=True)
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -202,6 +202,16 @@ void row_of_products(const void* const* in, const int* step, void* out, int64_t 
   };
   // The product takes the place of an operand that is not repeated.
   const size_t first = step[0] != 0 ? 0 : 1, other = 1 - first;
+  if (p.fits) {
+    NarrowProduct narrow = p.narrow;
+    narrow.one = step[other] == 0;
+    if (first == 1) {
+      std::swap(narrow.flip[0], narrow.flip[1]);
+      std::swap(narrow.middle[0], narrow.middle[1]);
+    }
+    return multiply_narrow(narrow, static_cast<const uint8_t*>(in[first]), static_cast<const uint8_t*>(in[other]), n,
+                           static_cast<uint8_t*>(out));
+  }
   if (step[other] == 0) {
     widen(other, 0, 1);
     std::fill_n(lanes[other], std::min(n, kBlock), lanes[other][0]);
@@ -228,6 +238,7 @@ class ByteArithmetic final : public Kernel {
       numbers_.end.shift = &numbers_.shift_of_product;
       numbers_.end.to = y.dtype;
       read_limits(node.attrs, &numbers_.end);
+      narrow_product();
     }
     row_.native = row_.takes_single = true;
     tile_ = 0;
@@ -287,6 +298,22 @@ class ByteArithmetic final : public Kernel {
 
  private:
   static constexpr int64_t kGrain = 32768, kTile = 2048;
+
+  [[gnu::cold]] void narrow_product() {
+    ByteNumbers& p = numbers_;
+    for (size_t i = 0; i < 2; ++i) {
+      p.narrow.flip[i] = p.flip[i];
+      p.narrow.middle[i] = p.middle[i];
+    }
+    // Signed results as unsigned ones, 128 above.
+    const int64_t up = p.flip_out;
+    p.narrow.flip_out = p.flip_out;
+    p.narrow.least = static_cast<int32_t>(std::clamp<int64_t>(p.end.least + up, 0, 255));
+    p.narrow.most = static_cast<int32_t>(std::clamp<int64_t>(p.end.most + up, 0, 255));
+    // No sum with such a zero point exceeds 32 bits.
+    p.fits = std::abs(int64_t{p.end.zero}) < 1 << 24 && p.narrow.prepare(p.multiplier, p.shift_of_product);
+    if (p.fits) p.narrow.zero = static_cast<int32_t>(p.end.zero + up);
+  }
 
   ByteNumbers numbers_;
   RowKernel row_;

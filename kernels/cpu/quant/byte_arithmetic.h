@@ -23,6 +23,21 @@ alignas(16) inline constexpr uint8_t kBytePlaces[4][16] = {
     {2, 128, 128, 128, 6, 128, 128, 128, 10, 128, 128, 128, 14, 128, 128, 128},
     {3, 128, 128, 128, 7, 128, 128, 128, 11, 128, 128, 128, 15, 128, 128, 128}};
 
+// A product of (a ^ flip) - middle and the same of b that is requantized to bytes. prepare() sets the
+// last of its numbers.
+struct NarrowProduct {
+  uint8_t flip[2] = {0, 0}, flip_out = 0;
+  int32_t middle[2] = {0, 0};
+  int32_t zero = 0, least = 0, most = 255;  // of results before `flip_out`
+  bool one = false;                         // one byte of b for all
+
+  int32_t high = 0, low = 0, half = 0;
+  int right = 0;
+  // False for a multiplier, a shift or zero points with which some step would need more than 32 bits.
+  bool prepare(int32_t multiplier, int32_t shift);
+};
+void multiply_narrow(const NarrowProduct& p, const uint8_t* a, const uint8_t* b, int64_t n, uint8_t* y);
+
 struct ByteNumbers {
   float zero[2], scale[2], shift, factor, more, step;
   bool product, scaled;
@@ -37,6 +52,8 @@ struct ByteNumbers {
   int32_t multiplier, shift_of_product, middle[2];
   uint8_t flip[2];
   Requantization end;
+  NarrowProduct narrow;  // the same, where it `fits`
+  bool fits;
 };
 
 }  // namespace minnow
