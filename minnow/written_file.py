@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +19,7 @@ from minnow.schema.notice import Notice
 if TYPE_CHECKING:
     from minnow.optimizer.quantize.layers import Names
     from minnow.runtime.verify import Verification
+    from minnow.runtime.verify.verification import SourceRuns
     from minnow.schema.ir import Model
     from minnow.schema.mnn.form import FileForm
 
@@ -58,6 +59,7 @@ class WrittenFile:
     report: Report
     step: Clock
     foreign: Sequence[str]
+    _runs: SourceRuns | None = field(default=None, init=False)
 
     def write(self) -> None:
         """Writes the file in the comparable form."""
@@ -146,10 +148,12 @@ class WrittenFile:
     def _compared(self, written: Path, tolerance: float | None) -> Verification:
         """A file, compared with the source."""
         from minnow.options.verify import VerifyOptions
-        from minnow.runtime.verify.verification import compare_files
+        from minnow.runtime.verify.verification import SourceRuns
 
-        asked = replace(self.options.only(VerifyOptions), testdir="", tolerance=tolerance)
-        return compare_files(self.source, written, asked)
+        runs = self._runs or SourceRuns(self.source, replace(self.options.only(VerifyOptions), testdir=""))
+        if self.options.compression is not None or self.model.portable is not None:
+            self._runs = runs  # there is another file to compare
+        return runs.compare(written, tolerance)
 
     def _verify_outputs(self) -> None:
         found = self.report.verification = self._compared(self.path, self.options.tolerance)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -152,33 +152,53 @@ def verify(source: str | os.PathLike[str], target: str | os.PathLike[str], optio
 
 def compare_files(source: Path, target: Path, options: VerifyOptions, details: bool = False) -> Verification:
     """As `verify`; with `details` the comparisons have the distribution of the errors."""
-    from minnow.converter import read
+    return SourceRuns(source, options).compare(target, options.tolerance, details)
 
-    given = Inputs.of(options.inputs)  # reading names those given by position
-    reading = {**options.for_reader(), "inputs": given}
-    batch = reading.pop("batch")
-    model = read(source, options.framework, batch=batch, **reading)
-    reading.pop("op_plugins")
-    check_burden(model, {}, str(source))
-    reference, note = open_source(source, model, options.framework, **reading)
-    if model.states:
-        reference = TwoRuns(reference)
-    _log.info("compare with %s%s", reference.name, f": {note}" if note else "")
-    out = Verification(str(source), str(target), reference.name, note=note)
-    # A tolerance of the user is for the inputs that a calibrated file is meant for, too.
-    weights = stored_weights(target)
-    ranges = weights.ranges if weights is not None else {}
-    wanted = _wanted(out, model, reference, options, given.arrays, ranges)
-    # One after the other, so that the weights are never in memory twice.
-    reference.close()
-    _compare(out, wanted, reference, _Target(target, model, options, details, wanted.is_random))
-    if options.testdir:
-        from minnow.runtime.verify.folder import check
 
-        found = check(Path(options.testdir), target, options.testdir_tolerance, options.only(RunOptions))
-        out.cases += found.cases
-        out.add_note(found.note)
-    return out
+class SourceRuns:
+    """Comparisons of several files with one source, which is read once, and run once for the same inputs.
+
+    Args:
+        source: the source model.
+        options: of all comparisons.
+    """
+
+    def __init__(self, source: Path, options: VerifyOptions) -> None:
+        from minnow.converter import read
+
+        self._source, self._options = source, options
+        self._given = Inputs.of(options.inputs)  # reading names those given by position
+        reading = {**options.for_reader(), "inputs": self._given}
+        batch = reading.pop("batch")
+        self._model = read(source, options.framework, batch=batch, **reading)
+        reading.pop("op_plugins")
+        check_burden(self._model, {}, str(source))
+        reference, self._note = open_source(source, self._model, options.framework, **reading)
+        self._reference: Source = TwoRuns(reference) if self._model.states else reference
+        self._wanted: dict[tuple[Any, ...], tuple[_Wanted, str]] = {}
+
+    def compare(self, target: Path, tolerance: float | None, details: bool = False) -> Verification:
+        """The comparison with a file; `tolerance` takes the place of that of the options."""
+        options, reference = replace(self._options, tolerance=tolerance), self._reference
+        _log.info("compare with %s%s", reference.name, f": {self._note}" if self._note else "")
+        out = Verification(str(self._source), str(target), reference.name, note=self._note)
+        # A tolerance of the user is for the inputs that a calibrated file is meant for, too.
+        weights = stored_weights(target)
+        ranges = weights.ranges if weights is not None else {}
+        key = tuple(sorted(ranges.items()))
+        if key not in self._wanted:
+            self._wanted[key] = _wanted(out, self._model, reference, options, self._given.arrays, ranges), out.note
+        wanted, out.note = self._wanted[key]
+        # One after the other, so that the weights are never in memory twice.
+        reference.close()
+        _compare(out, wanted, reference, _Target(target, self._model, options, details, wanted.is_random))
+        if options.testdir:
+            from minnow.runtime.verify.folder import check
+
+            found = check(Path(options.testdir), target, options.testdir_tolerance, options.only(RunOptions))
+            out.cases += found.cases
+            out.add_note(found.note)
+        return out
 
 
 _Run = tuple[Candidate, dict[str, Array]]
@@ -309,12 +329,12 @@ def _compared(
     """
     (candidate, want), excuses = run, not target.is_strict
     case = target.run(candidate.inputs, want)
-    if not case.passed and excuses and (steps := _steps(reference, candidate.inputs, case, target.rounded)):
+    if not case.passed and excuses and (steps := _steps(reference, candidate.inputs, want, case, target.rounded)):
         case = target.run(candidate.inputs, want, steps)
         out.note = "the source rounds to few bits: the tolerance is its own variation for nearly equal inputs"
     if not case.passed and is_extra and _amplifies(reference, candidate.inputs, case):
         return None
-    if not case.passed and excuses and wanted.is_random and (noise := _noise(reference, candidate.inputs, case)):
+    if not case.passed and excuses and wanted.is_random and (noise := _noise(reference, candidate.inputs, want, case)):
         scaled = {**candidate.scaled(PIXELS).inputs, **wanted.arrays}
         want = reference.run(scaled)
         case = target.run(scaled, want)
@@ -417,11 +437,11 @@ def _first_reason(text: str) -> str:
     return f"{first} {next(reasons, '')}".strip()
 
 
-def _noise(reference: Source, inputs: dict[str, Array], case: Case) -> str:
+def _noise(reference: Source, inputs: dict[str, Array], want: Mapping[str, Any], case: Case) -> str:
     """A note if two runs of the source differ by more than the tolerance, which makes the inputs useless; else ""."""
     if case.error:
         return ""
-    once, again = flattened(reference.run(inputs)), reference.run_again(inputs)
+    once, again = flattened(want), reference.run_again(inputs)
     twice = None if again is None else flattened(again)
     for o in case.outputs if twice is not None else ():
         noise = compare(o.name, np.asarray((twice or {})[o.name]), np.asarray(once[o.name]), o.tolerance)
@@ -430,7 +450,9 @@ def _noise(reference: Source, inputs: dict[str, Array], case: Case) -> str:
     return ""
 
 
-def _steps(reference: Source, inputs: dict[str, Array], case: Case, rounded: frozenset[str]) -> dict[str, float]:
+def _steps(
+    reference: Source, inputs: dict[str, Array], want: Mapping[str, Any], case: Case, rounded: frozenset[str]
+) -> dict[str, float]:
     """Tolerances for outputs behind a rounding step: several times the source's variation for nearly equal inputs.
 
     Sums in another order differ in the last bit; where that decides a rounding, the result differs by a whole step.
@@ -438,7 +460,7 @@ def _steps(reference: Source, inputs: dict[str, Array], case: Case, rounded: fro
     failed = {o.name: o for o in case.outputs if not o.passed and o.name.partition("[")[0] in rounded}
     if case.error or not failed:
         return {}
-    once = flattened(reference.run(inputs))
+    once = flattened(want)
     others = [reference.run({n: moved(v, factor) for n, v in inputs.items()}) for factor in _NEARLY]
     again = reference.run_again(inputs)
     steps: dict[str, float] = {}

@@ -145,6 +145,22 @@ def test_random_inputs_are_found_as_for_a_verification(tmp_path: Path, capsys: A
     assert report["quantization"]["outputs"]["y"]["cosine"] > 0.999
 
 
+def test_the_source_runs_once_for_the_same_inputs(
+    network: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file before and the one after the weights have become smaller are compared with the same outputs."""
+    from minnow.runtime.verify.onnx_runtime import OnnxRuntime
+
+    runs = []
+    run = OnnxRuntime.run
+    monkeypatch.setattr(OnnxRuntime, "run", lambda self, inputs: (runs.append(1), run(self, inputs))[1])
+    assert run_cli(["convert", str(network), "-o", str(tmp_path / "f.mnn")]) == 0
+    once = len(runs)
+    assert once > 0
+    assert quantize(network, tmp_path / "q.mnn") == 0
+    assert len(runs) == 2 * once
+
+
 def test_layers_are_left_out(network: Path, tmp_path: Path, capsys: Any) -> None:
     assert quantize(network, tmp_path / "q.mnn", "--exclude", "Conv", "--exclude", "none*", "--format", "json") == 0
     report = reported(capsys)
