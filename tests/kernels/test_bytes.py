@@ -91,6 +91,22 @@ def test_images_of_twice_the_size(dtype):
                 np.testing.assert_array_equal(got, want, err_msg=f"{n} {times}", strict=True)
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_sums_of_rows(dtype):
+    """Products with a column of ones, which are computed as sums."""
+    rng = np.random.default_rng(4)
+    for n in SIZES[1:]:
+        for zeros in np.array(100, dtype), rng.integers(0, 100, 5).astype(dtype), None:
+            x = any_bytes(rng, (2, 5, n), dtype, False)
+            ones = np.ones((n, 1), dtype)
+            less = 0 if zeros is None else zeros.astype(np.int64).reshape(-1, 1)
+            want = (x.astype(np.int64) - less).sum(-1, keepdims=True).astype(np.int32)
+            operands = [x, ones] if zeros is None else [x, ones, zeros]
+            for threads in 1, 3:
+                (got,) = _engine.run_op("MatMulInteger", {}, operands, threads=threads, constants=True)
+                np.testing.assert_array_equal(np.asarray(got), want, err_msg=f"{n} {zeros}", strict=True)
+
+
 def product(x: DType, y: DType, shape: tuple[int, ...], zeros: list[int], fixed: tuple[int, int], to: DType) -> Graph:
     """As converted from TFLite: bytes less their zero points, multiplied and requantized."""
     graph = Graph()

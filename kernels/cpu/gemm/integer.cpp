@@ -163,6 +163,7 @@ uint32_t add_unsigned(const uint8_t* from, int64_t n, uint8_t flip) {
   const hn::Repartition<uint64_t, decltype(d)> d64;
   const int64_t width = static_cast<int64_t>(hn::Lanes(d));
   const auto flips = hn::Set(d, flip);
+#if HWY_TARGET > HWY_AVX3
   HWY_ALIGN uint8_t few[hn::MaxLanes(d)];
   if (n < width) {
     std::memset(few, flip, sizeof(few));
@@ -170,15 +171,22 @@ uint32_t add_unsigned(const uint8_t* from, int64_t n, uint8_t flip) {
     from = few;
     n = width;
   }
+#endif
   auto sums = hn::Zero(d64);
   int64_t i = 0;
   for (; i + width <= n; i += width) sums = hn::Add(sums, hn::SumsOf8(hn::Xor(hn::LoadU(d, from + i), flips)));
+#if HWY_TARGET <= HWY_AVX3
+  const auto some = hn::FirstN(d, static_cast<size_t>(n - i));
+  const auto last = hn::Xor(hn::MaskedLoad(some, d, from + i), flips);
+  sums = hn::Add(sums, hn::SumsOf8(hn::IfThenElseZero(some, last)));
+#else
   if (i < n) {
     const hn::RebindToSigned<decltype(d)> d8;
     const auto is_new = hn::Gt(hn::Iota(d8, 0), hn::Set(d8, static_cast<int8_t>(i + width - n - 1)));
     const auto last = hn::Xor(hn::LoadU(d, from + n - width), flips);
     sums = hn::Add(sums, hn::SumsOf8(hn::And(last, hn::BitCast(d, hn::VecFromMask(d8, is_new)))));
   }
+#endif
   return static_cast<uint32_t>(hn::GetLane(hn::SumOfLanes(d64, sums)));
 }
 

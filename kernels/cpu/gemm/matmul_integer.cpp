@@ -257,6 +257,8 @@ class MatMulInteger final : public Kernel {
     const Requantization& quantized = *given;
     const uint8_t flip = flip_for(a.type.dtype, false);
     const int32_t shift = shift_for(a.type.dtype, false);
+    const bool one_zero = a_zeros == nullptr || a_zeros->count() == 1;
+    const int32_t first_zero = one_zero ? zero_at(a_zeros, 0, s_.m, 0) : 0;
     context.pool->parallel_for(s_.a_matrices * s_.m, 1 + 32768 / (s_.k + 1), [&](int64_t begin, int64_t end, int) {
       uint32_t sums[kSome];
       LongLoop loop;
@@ -264,7 +266,7 @@ class MatMulInteger final : public Kernel {
         const int64_t n = std::min(kSome, end - first);
         for (int64_t i = 0; i < n; ++i) {
           const int64_t row = first + i;
-          const int32_t zero = zero_at(a_zeros, row / s_.m, s_.m, row % s_.m) + shift;
+          const int32_t zero = (one_zero ? first_zero : zero_at(a_zeros, row / s_.m, s_.m, row % s_.m)) + shift;
           sums[i] = sum_unsigned(a.as<uint8_t>() + row * s_.k, s_.k, flip) -
                     static_cast<uint32_t>(s_.k) * static_cast<uint32_t>(zero);
         }
