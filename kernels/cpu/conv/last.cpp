@@ -392,7 +392,10 @@ LayoutRule layout_of_quantized_conv(const std::vector<const TensorType*>& in) {
   return x[1] <= kLastFewChannels ? LayoutRule::kMakesLast : LayoutRule::kLast;
 }
 
-std::unique_ptr<Kernel> create_conv_last() { return std::make_unique<ConvLast>(); }
+std::unique_ptr<Kernel> create_conv_last() {
+  if (byte_unit()->tiles == ByteTiles::kNone) return create_conv_last_dot();
+  return std::make_unique<ConvLast>();
+}
 
 }  // namespace minnow
 #else

@@ -1,4 +1,4 @@
-// Quantized convolution of images with channels last (Layout::kLast), where the processor has tiles of bytes.
+// Quantized convolution of images with channels last (Layout::kLast): by tiles of bytes, or by dot products of four.
 #pragma once
 
 #include <memory>
@@ -16,6 +16,7 @@ constexpr int64_t kMostTapsOfOne = 64;  // where one channel makes each result
 
 // The kernels for nodes whose result has its channels last: all channels in each result, or one.
 std::unique_ptr<Kernel> create_conv_last();
+std::unique_ptr<Kernel> create_conv_last_dot();
 std::unique_ptr<Kernel> create_depthwise_last();
 
 }  // namespace minnow

@@ -8,6 +8,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cstring>
 
 #define MINNOW_TILES __attribute__((target("avx512f,avx512vl,avx512bw")))
 // What is inlined into such a function needs no attributes of its own but these.
@@ -133,7 +134,58 @@ MINNOW_TILES void multiply(const BytePixels& t, BytePixelsSpace& space) {
   space.next = 1 - space.next;
 }
 
+// Sums of a row for each block, in registers with the weights of a step.
+template <int kRows, int kBlocks>
+__attribute__((target("avx512f,avx512vl,avx512bw,avx512vnni"))) void dot_rows(const BytePixels& t, uint32_t* to) {
+  __m512i sum[kRows][kBlocks];
+#pragma GCC unroll 14
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+    for (int b = 0; b < kBlocks; ++b) sum[r][b] = _mm512_loadu_si512(t.start + b * kByteRowColumns);
+  // Three rows for each pointer: addresses have a factor.
+  constexpr int kPointers = (kRows + 2) / 3;
+  const int64_t row = t.row;
+  const uint8_t *from[kPointers], *w = t.weights;
+#pragma GCC unroll 5
+  for (int i = 0; i < kPointers; ++i) from[i] = t.from + 3 * i * row;
+  for (int64_t s = 0; s < t.steps; ++s, w += kBlocks * 4 * kByteRowColumns) {
+    __m512i right[kBlocks];
+#pragma GCC unroll 2
+    for (int b = 0; b < kBlocks; ++b) right[b] = _mm512_loadu_si512(w + b * 4 * kByteRowColumns);
+#pragma GCC unroll 14
+    for (int r = 0; r < kRows; ++r) {
+      int32_t four;
+      std::memcpy(&four, from[r / 3] + r % 3 * row, sizeof(four));
+      const __m512i left = _mm512_set1_epi32(four);
+#pragma GCC unroll 2
+      for (int b = 0; b < kBlocks; ++b) asm("vpdpbusd %2, %1, %0" : "+v"(sum[r][b]) : "v"(left), "v"(right[b]));
+    }
+#pragma GCC unroll 5
+    for (int i = 0; i < kPointers; ++i) from[i] += 4;
+  }
+#pragma GCC unroll 14
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+    for (int b = 0; b < kBlocks; ++b) _mm512_store_si512(to + r * kSumsOfRow + b * kByteRowColumns, sum[r][b]);
+}
+
+template <int kBlocks>
+void dot_rows_of(const BytePixels& t, uint32_t* to) {
+  if (t.rows > 12) return dot_rows<kByteDotRows, kBlocks>(t, to);
+  if (t.rows > 8) return dot_rows<12, kBlocks>(t, to);
+  if (t.rows > 4) return dot_rows<8, kBlocks>(t, to);
+  dot_rows<4, kBlocks>(t, to);
+}
+
 }  // namespace
+
+void multiply_byte_dots(const BytePixels& t, BytePixelsSpace& space) {
+  uint32_t* sums = space.sums[1 - space.next];
+  t.blocks > 1 ? dot_rows_of<2>(t, sums) : dot_rows_of<1>(t, sums);
+  space.last = t;
+  space.done = 0;
+  finish_byte_pixels(space);
+}
 
 void multiply_byte_pixels(const BytePixels& t, BytePixelsSpace& space) {
   t.takes_signed ? multiply<AmxTiles, true>(t, space) : multiply<AmxTiles, false>(t, space);

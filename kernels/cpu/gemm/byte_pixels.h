@@ -51,4 +51,10 @@ void multiply_byte_pixels(const BytePixels& t, BytePixelsSpace& space);
 void multiply_emulated_byte_pixels(const BytePixels& t, BytePixelsSpace& space);
 void finish_byte_pixels(BytePixelsSpace& space);
 
+// The same by dot products of four bytes, without tiles: rows are unsigned, up to kByteDotRows of them (memory for as
+// many must be there), in steps of four bytes that follow each other; weights are [step][block][16 columns][4]. It
+// makes the results at once.
+constexpr int64_t kByteDotRows = 14;
+void multiply_byte_dots(const BytePixels& t, BytePixelsSpace& space);
+
 }  // namespace minnow

@@ -428,8 +428,9 @@ void panel_of_lanes(const uint32_t* from, const int64_t* offset, int64_t steps, 
 }
 
 constexpr int64_t kVnniRate = 1, kAmxRate = 16;
-constexpr ByteUnit kVnni = {"bytes",         kVnniRows,     1, kVnniVectors, kVnniRate, multiply_vnni,
-                            panel_of_planes, panel_of_lanes};
+constexpr ByteUnit kVnni = {
+    "bytes", kVnniRows, 1, kVnniVectors, kVnniRate, multiply_vnni,    panel_of_planes,   panel_of_lanes,
+    nullptr, false,     0, nullptr,      nullptr,   ByteTiles::kNone, multiply_byte_dots};
 constexpr ByteUnit kAmx = {
     "bytes_amx",         kAmxRows, kAmxRows, kAmxVectors, kAmxRate,        multiply_amx<AmxTiles>, panel_of_planes,
     panel_of_lanes,      nullptr,  false,    kFewRows,    AmxTiles::begin, AmxTiles::end,          ByteTiles::kAmx,

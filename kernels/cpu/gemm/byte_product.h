@@ -85,7 +85,7 @@ struct ByteUnit {
   void (*begin)() = nullptr;
   void (*end)() = nullptr;
   ByteTiles tiles = ByteTiles::kNone;
-  // Between the two above; null: it has no tiles.
+  // Between the two above, for images with channels last; null: it has none.
   void (*multiply_pixels)(const BytePixels& rows, BytePixelsSpace& space) = nullptr;
 };
 
