@@ -395,3 +395,21 @@ def test_elements_of_many_lines_are_gathered(dtype: np.dtype[Any]) -> None:
     np.testing.assert_array_equal(got, np.take(x, at % 11, axis=2))
     with pytest.raises(Exception, match="11"):
         _engine.run_op("Gather", {"axis": 2}, [x, np.append(at, 11)], 1, 1, False)
+
+
+def test_quotients_beside_integers() -> None:
+    """32 bits, beside multiples of the divisor, which is where a quotient that is rounded would become the next one."""
+    rng = np.random.default_rng(0)
+    ends = -(2**31), 2**31 - 1
+    divisors = np.concatenate([rng.integers(*ends, 20000) >> rng.integers(0, 31, 20000), [0, -1, 1, *ends]])
+    factors = rng.integers(*ends, divisors.size) // np.maximum(1, np.abs(divisors))
+    for beside in (-1, 0, 1):
+        x = np.clip(divisors * factors + beside, *ends).astype(np.int32)
+        x[::17] = ends[0]
+        y = divisors.astype(np.int32)
+        want = [
+            0 if b == 0 else abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)
+            for a, b in zip(x.tolist(), y.tolist(), strict=True)
+        ]
+        (got,) = run("Div", [x, y])
+        np.testing.assert_array_equal(got, wrapped(want, np.dtype(np.int32)))

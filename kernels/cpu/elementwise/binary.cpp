@@ -132,6 +132,12 @@ T divide(T x, T y) {
   if (y == 0) return 0;
   return std::is_signed_v<T> && y == static_cast<T>(-1) ? wrapped_sub<T>(0, x) : static_cast<T>(x / y);
 }
+// By vectors of doubles: a quotient of two such numbers that is no integer is farther from one than doubles round.
+int32_t divide(int32_t x, int32_t y) {
+  const int32_t divisor = y == 0 || y == -1 ? 1 : y;
+  const auto quotient = static_cast<int32_t>(static_cast<double>(x) / static_cast<double>(divisor));
+  return y == 0 ? 0 : y == -1 ? wrapped_sub<int32_t>(0, x) : quotient;
+}
 template <typename T>
 T fmod_int(T x, T y) {
   return y == 0 || (std::is_signed_v<T> && y == static_cast<T>(-1)) ? 0 : static_cast<T>(x % y);
