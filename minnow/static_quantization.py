@@ -54,6 +54,8 @@ _WIDE_DB = 3.0
 """What results of 16 bits have to gain where they are not asked for: half of the squared error."""
 _MOST_FLOATS = 0.7
 """The share of the weights that may be there as floats, too; the integers take a fourth."""
+_FEWER_BITS = 0.75
+"""A source that has less than that of the bytes of the float file has no float32 weights."""
 _RANKED = 2
 """Inputs that the effect of each layer is measured with."""
 
@@ -102,7 +104,8 @@ def quantize_calibrated(source: Path, options: QuantizeOptions, threads: int | N
     report.source, report.framework, report.source_bytes = first.source, first.framework, first.source_bytes
     report.nodes_before, report.before, report.verification = first.nodes_before, first.before, first.verification
     report.seconds = {name: first.seconds.get(name, 0) + s for name, s in report.seconds.items()}
-    report.notices = list(dict.fromkeys([*_about_source(first), *report.notices, *work.notices()]))
+    sizes = _about_size(report, options.target)
+    report.notices = list(dict.fromkeys([*_about_source(first), *report.notices, *work.notices(), *sizes]))
     return report
 
 
@@ -111,6 +114,23 @@ _READ_ALREADY: dict[str, Any] = {
     "op_plugins": (), "dequantize": False, "prototxt": "",
 }  # fmt: skip
 """How the source is read does not concern the file that is made of it."""
+
+
+def _about_size(report: Report, target: str) -> list[str]:
+    """Why a file is no smaller than one may expect, and what makes it smaller."""
+    done = report.quantization
+    assert done is not None
+    found: list[str] = []
+    if report.source_bytes < _FEWER_BITS * done.before_bytes:
+        text = (
+            f"the source has {report.source_bytes} bytes, since its weights have fewer bits than float32, which layers"
+            " that stay float have in the file"
+        )
+        found.append(Notice(text))
+    if target == "mnn" and done.after_bytes >= min(report.source_bytes, done.before_bytes):
+        text = "the file also holds a graph for MNN's own runtime: without it, with `--target minnow`, it is smaller"
+        found.append(Notice(text, "second-graph"))
+    return found
 
 
 def _about_source(report: Report) -> list[str]:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import minnow
 from minnow.cli._app import run as run_cli
 from minnow.schema.errors import BudgetError, FormatError, UsageError
 from minnow.schema.mnn import read_file, wire
+from minnow.static_quantization import _about_size
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 
@@ -394,6 +396,25 @@ def test_layers_with_results_of_16_bits_have_no_floats_for_mnn(mnn: bool, tmp_pa
         assert got.outputs is not None, got.log
         want = minnow.load(tmp_path / "q.mnn").run({"x": inputs[:1]})["y"]
         assert np.abs(got.outputs[0].reshape(want.shape) - want).max() < 0.02 * np.abs(want).max()
+
+
+def test_why_a_file_is_not_smaller_is_said(tmp_path: Path) -> None:
+    """One small layer computes with integers: the bytes of the other graph are more than those that it saves."""
+    reports = {
+        target: minnow.quantize(
+            DIGITS / "digits.onnx", output=tmp_path / f"{target}.mnn", synthetic=True, target=target, measure=False,
+            verify=False, exclude=["batchnormalization_[47]", "batchnormalization_11", "gemm*"],
+        )
+        for target in ("mnn", "minnow")
+    }  # fmt: skip
+    sizes = {target: report.output_bytes for target, report in reports.items()}
+    assert sizes["minnow"] < sizes["mnn"]
+    assert sizes["mnn"] > reports["mnn"].source_bytes
+    assert any("`--target minnow`" in text for text in reports["mnn"].notices)
+    assert not any("`--target minnow`" in text for text in reports["minnow"].notices)
+    assert not any("fewer bits" in text for text in reports["mnn"].notices)
+    halves = replace(reports["mnn"], source_bytes=reports["mnn"].source_bytes // 2)
+    assert any("weights have fewer bits than float32" in text for text in _about_size(halves, "mnn"))
 
 
 def test_an_input_that_the_model_does_not_run_with_is_told(tmp_path: Path, capsys: Any) -> None:
