@@ -27,7 +27,7 @@ namespace minnow {
 namespace {
 
 constexpr int64_t kLastFewChannels = 4;  // of an image that is copied as pixels of as many
-constexpr int64_t kLastTaps = 128, kLastChannels = 1 << 16;
+constexpr int64_t kLastChannels = 1 << 16;
 constexpr int64_t kLastPieceBytes = 32 << 10;  // of what the taps of a piece look at, which stays in the first cache
 constexpr int64_t kLastPartBytes = 512 << 10;  // of an image at a time, which stay in the second-level cache
 // Cycles: for the products of a step and the results of 32 rows and 32 columns, for a byte that comes from a cache that
@@ -382,8 +382,9 @@ LayoutRule layout_of_quantized_conv(const std::vector<const TensorType*>& in) {
       in[5] == nullptr)
     return LayoutRule::kPlain;
   const Shape &x = in[0]->shape, &w = in[1]->shape;
-  const bool fits = x.rank() == 4 && w.rank() == 4 && x.count() > 0 && w.count() > 0 && w[2] * w[3] <= kLastTaps &&
-                    std::max(x[1], w[0]) <= kLastChannels && in[1]->dtype == DType::kI8 && in[3] == nullptr &&
+  const bool fits = x.rank() == 4 && w.rank() == 4 && x.count() > 0 && w.count() > 0 &&
+                    w[2] * w[3] <= kMostTapsOfLast && std::max(x[1], w[0]) <= kLastChannels &&
+                    in[1]->dtype == DType::kI8 && in[3] == nullptr &&
                     (in[5]->dtype == DType::kF32 || in[5]->dtype == DType::kI32);
   if (!fits) return LayoutRule::kPlain;
   if (x[1] > 1 && w[1] == 1 && w[0] == x[1])

@@ -227,16 +227,27 @@ class ConvLastDot final : public Kernel {
     const Axis &rows = axis_[0], &columns = axis_[1];
     int64_t x = first % columns.out, y = first / columns.out % rows.out, n = first / columns.out / rows.out;
     const int64_t line = columns.kernel * used_;
+    const uint8_t* lines[kMostTapsOfLast];  // of the image, for the taps of a column; null: padding
+    bool is_new = true;
     for (int64_t i = first; i < last && loop.goes_on(8 + row_ / 64); ++i, to += row_) {
+      for (int64_t ky = 0; is_new && ky < rows.kernel; ++ky) {
+        const int64_t iy = y * rows.stride - rows.begin + ky * rows.dilation;
+        lines[ky] = iy < 0 || iy >= rows.in ? nullptr : from + (n * rows.in + iy) * columns.in * pixel_;
+      }
+      is_new = false;
       uint8_t* at = to;
       const int64_t left = x * columns.stride - columns.begin;
+      const bool is_inside = is_joined_ && left >= 0 && left + columns.kernel <= columns.in;
       for (int64_t ky = 0; ky < rows.kernel; ++ky, at += line) {
-        const int64_t iy = y * rows.stride - rows.begin + ky * rows.dilation;
-        if (iy < 0 || iy >= rows.in) {
+        const uint8_t* pixels = lines[ky];
+        if (pixels == nullptr) {
           std::memset(at, zero, static_cast<size_t>(line));
           continue;
         }
-        const uint8_t* pixels = from + ((n * rows.in + iy) * columns.in) * pixel_;
+        if (is_inside) {
+          copy_over(pixels + left * pixel_, line, at);
+          continue;
+        }
         if (is_joined_) {
           const int64_t before = std::clamp<int64_t>(-left, 0, columns.kernel);
           const int64_t inside = std::clamp<int64_t>(columns.in - left, before, columns.kernel);
@@ -257,6 +268,7 @@ class ConvLastDot final : public Kernel {
       for (int64_t k = 0; is_signed_ && k < 4 * steps_; ++k) to[k] ^= 0x80;
       if (++x < columns.out) continue;
       x = 0;
+      is_new = true;
       if (++y < rows.out) continue;
       y = 0;
       ++n;
