@@ -31,8 +31,8 @@ from minnow.optimizer.quantize.equalize import equalize
 from minnow.optimizer.quantize.exact import exact_scales, exact_sums
 from minnow.optimizer.quantize.histogram import Channels, Histogram
 from minnow.optimizer.quantize.layers import layers_of
-from minnow.optimizer.quantize.prune import MOST_INPUTS, Seen
 from minnow.optimizer.quantize.ranges import range_of
+from minnow.optimizer.quantize.seen import MOST_INPUTS, Seen
 from minnow.options.run import RunOptions
 from minnow.schema.errors import MinnowError, StoppedError, UsageError
 from minnow.schema.ir import DType, Node
@@ -292,7 +292,7 @@ class CalibratedModel:
     def round_by_outputs(self, inputs: Sequence[Inputs]) -> int:
         """Rounds the weights of layers so that their outputs stay near for some inputs; returns how many layers it did.
 
-        Layers in groups, and those with more inputs than a matrix of all products can have, are rounded as before.
+        Those with more inputs than a matrix of all products can have are rounded as before.
         """
         session = self.session(self.path)
         for layer in layers_of(self.model.graph):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 Inputs = dict[str, Any]
+_T = TypeVar("_T")
 
 _ARRAYS = (".npy", ".npz")
 _PICTURES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -59,11 +60,11 @@ def calibration_inputs(options: CalibrationOptions, model: Model) -> Callable[[]
     return lambda: iter(kept[:limit])
 
 
-def spread(inputs: Iterator[Inputs], count: int) -> list[Inputs]:
+def spread(inputs: Iterator[_T], count: int, most: int = _MEASURED) -> list[_T]:
     """Some of the inputs, from the first to the last: those that follow each other may show the same."""
-    if count <= _MEASURED:
+    if count <= most:
         return list(inputs)
-    wanted = {i * (count - 1) // (_MEASURED - 1) for i in range(_MEASURED)}
+    wanted = {i * (count - 1) // (most - 1) for i in range(most)}
     return [one for i, one in enumerate(inputs) if i in wanted]
 
 

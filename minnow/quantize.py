@@ -29,7 +29,6 @@ from minnow.optimizer.quantize.compress import (
     Width,
     check_compressible,
 )
-from minnow.optimizer.quantize.prune import MOST_INPUTS, Seen, by_output, can_prune, fitted_to, takes_bias
 from minnow.options.quantize import QuantizeOptions, parsed_drop, parsed_size
 from minnow.options.run import RunOptions
 from minnow.options.signature import takes
@@ -39,12 +38,13 @@ from minnow.report.similarity import similarities, without_elements
 from minnow.runtime.verify.weights import QUANTIZED, QUANTIZED_INPUTS, QUANTIZED_RANDOM, ranges_text
 from minnow.schema.errors import BudgetError, MinnowError, StoppedError, UnsupportedError, UsageError
 from minnow.schema.notice import Notice
+from minnow.weight_fitting import WeightFitting
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.nn import Module
 
-    from minnow.optimizer.quantize.layers import Layer, Names
+    from minnow.optimizer.quantize.layers import Names
     from minnow.options.convert import ConvertOptions
     from minnow.runtime.session import Session
     from minnow.schema.ir import Model
@@ -61,6 +61,7 @@ _PROBED = 4
 _PROBES = 2
 """Inputs that a layer alone is measured with."""
 _LEAST_NOISE = 1e-16
+_TOLERANCES = (QUANTIZED, QUANTIZED_RANDOM)
 
 
 @takes(QuantizeOptions)
@@ -81,7 +82,7 @@ def quantize(source: str | os.PathLike[str] | ExportedProgram | Module, options:
         UnsupportedError: the model has no weights to quantize.
         The errors of `convert`.
     """
-    if not options.is_calibrated or options.prune:
+    if not options.has_integers:
         return convert(source, **_arguments(options))
     from minnow.static_quantization import quantize_calibrated
 
@@ -119,7 +120,8 @@ class Compression:
         samples: random inputs to measure with.
         measure: whether to measure latency and memory.
         required: it is an error if there is nothing to quantize.
-        calibration: has the inputs of a calibration, which show how pruned layers keep their outputs; None without.
+        calibration: has the inputs of a calibration, which show how layers with smaller weights keep their outputs;
+            None without.
     """
 
     recipe: Recipe
@@ -161,7 +163,7 @@ class Compression:
             options.samples,
             options.measure,
             required=True,
-            calibration=options if options.prune and options.is_calibrated else None,
+            calibration=options if options.is_calibrated else None,
         )
 
     @classmethod
@@ -202,10 +204,12 @@ class Compression:
         with tempfile.TemporaryDirectory() as folder:
             work = _Work(self, compressor, Path(folder), options, write)
             work.open(runs)
-            if self.calibration is not None:
-                work.fit()
+            if self.calibration is not None and recipe.prune:
+                work.fitting().prune()
             moments = work.moments() if self.required else {}
             widths = work.chosen(moments) if self.chooses else None
+            if self.calibration is not None and not recipe.prune:
+                work.fitting().round(widths, grows=self.max_size is None)
             made, layers = compressor.apply(widths, moments)
             done = work.finish(made, layers)
         if compressor.unused:
@@ -265,6 +269,9 @@ class _Work:
             with self._session(self.float_path) as session:
                 self.inputs, self.wanted = self._runs(session)
                 self.before = self._score(session, self.wanted) if self.inputs else None
+            if self.asked.max_size is not None and not self.is_random and (text := ranges_text(self.inputs)):
+                # Files that are tried for their size have what `finish` writes: numbers that are as long.
+                self.compressor.model.metadata |= {QUANTIZED_INPUTS: text, **dict.fromkeys(_TOLERANCES, "0.0005")}
         except (StoppedError, UsageError):
             raise
         except MinnowError as e:
@@ -453,49 +460,14 @@ class _Work:
         near = similarities(self.wanted[:_PROBES], got).values()
         return sum(0.0 if s.sqnr_db is None else 10.0 ** (-s.sqnr_db / 10) for s in near)
 
-    def fit(self) -> None:
-        """Prunes the layers of the main graph so that they keep their outputs for the inputs of a calibration."""
-        compressor, own = self.compressor, set(self.compressor.model.graph)
-        given = self.given or (lambda: iter(self.inputs))
+    def fitting(self) -> WeightFitting:
+        """What fits weights to the outputs of layers, with the inputs of a calibration."""
         if self.before is None and not self.inputs:
-            raise UsageError("pruned layers cannot be fitted", why="the engine does not run the model")
-        path = self.folder / "fitted.mnn"
-        widths = dict.fromkeys((layer.name for layer in compressor.layers), FLOAT)
-        for layer in compressor.layers:
-            recipe = compressor.recipe.of(layer.name)
-            if not recipe.prune or not can_prune(layer):
-                continue
-            found = None
-            is_seen = layer.node in own and layer.node.input(0).data is None
-            if is_seen and by_output(layer, layer.numbers()).shape[1] <= MOST_INPUTS:
-                # The inputs of a layer are those behind pruned layers: it makes up for what these have lost, too.
-                self.write(compressor.apply(widths)[0], path)
-                found = Seen.mean_of(self._seen(path, layer, given()))
-            if found is None:
-                self.reasons[layer.name] = "pruned without its inputs, which were not measured"
-            else:
-                fitted, shift = fitted_to(layer, recipe.prune, recipe.sparsity, found, takes_bias(layer))
-                compressor.fitted[layer.name] = fitted
-                if shift is not None:
-                    compressor.shifts[layer.name] = shift
-            widths[layer.name] = recipe.width
-
-    def _seen(self, path: Path, layer: Layer, given: Iterator[Mapping[str, Any]]) -> Iterator[Seen | None]:
-        """What each run of a file shows of the inputs of a layer beside those in the float model."""
-        name = layer.node.input(0).name
-        with self._session(path) as session, self._session(self.float_path) as floats:
-            for inputs in given:
-                found = []
-                for one in (session, floats):
-                    if self.compressor.model.states:
-                        one.reset()
-                    try:
-                        found.append(one.run(inputs, fetch=[name])[name])
-                    except UsageError as e:
-                        _log.debug("the input of a layer is not there: %s", e)
-                        yield None
-                        return
-                yield Seen.of(layer, *found)
+            raise UsageError("layers cannot be fitted to their inputs", why="the engine does not run the model")
+        given = self.given or (lambda: iter(self.inputs))
+        return WeightFitting(
+            self.compressor, given, self.float_path, self.write, self.options.only(RunOptions), self.reasons
+        )
 
     def moments(self) -> dict[str, Array]:
         """The mean square of each input channel of the layers in the main graph, over all inputs."""

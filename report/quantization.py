@@ -142,7 +142,8 @@ def weights_text(layer: LayerResult) -> str:
     kept = f", {layer.density:.0%} kept" if layer.density < 1 else ""
     if layer.kind != "int":
         return f"{layer.kind}{kept}"
-    return f"int{layer.bits} {layer.method}{', symmetric' if layer.symmetric else ''}{kept}"
+    fitted = " fitted" if layer.rounding == "fitted" else ""
+    return f"int{layer.bits} {layer.method}{fitted}{', symmetric' if layer.symmetric else ''}{kept}"
 
 
 def totals(done: Quantization) -> list[str]:

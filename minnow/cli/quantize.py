@@ -33,7 +33,7 @@ def command(model: str, options: QuantizeOptions, quiet: bool, format_: str) -> 
 
     with spinner() as progress:
         asked = replace(options, progress=progress)
-        if asked.is_calibrated and not asked.prune:
+        if asked.has_integers:
             from minnow.static_quantization import quantize_calibrated
 
             report = quantize_calibrated(Path(model), asked)

@@ -23,7 +23,8 @@ class CalibrationOptions(Options):
         "",
         "Typical inputs: a folder of pictures, .npy or .npz files, one such file, a function of your own that gives "
         "them (its code is run), or the .json file of MNN's mnnquant, whose keys stand for flags. Layers then compute "
-        "with integers of 8 bits, whose ranges these inputs show. With --prune they show how to keep outputs instead.",
+        "with integers of 8 bits, whose ranges these inputs show. With --prune, and with --weights int7 to int2, they "
+        "show how weights keep the outputs of layers instead.",
         metavar="FOLDER|FILE|FILE.py:FUNCTION",
         python="Or what can be iterated over and gives arrays by name, or arrays for a model with one input.",
     )
@@ -63,8 +64,9 @@ class CalibrationOptions(Options):
 
     rounding: Rounding = option(
         "nearest",
-        "Which integer a weight becomes: nearest; fitted, so that the outputs of a layer stay near (GPTQ), which takes "
-        "longer and helps where weights, not tensors, lose the most.",
+        "Which integer a weight becomes: nearest; fitted, so that the outputs of a layer stay near (GPTQ, then each "
+        "weight in turn), which takes longer and helps where weights, not tensors, lose the most. With a calibration "
+        "and --weights int7 to int2 they are always fitted.",
     )
     equalize: Equalize = option(
         "auto",

@@ -13,6 +13,9 @@ from minnow.schema.errors import UsageError
 Weights = Literal["fp16", "bf16", "int8", "int7", "int6", "int5", "int4", "int3", "int2"]
 Method = Literal["rtn", "mse", "hqq"]
 
+FEW_BITS: tuple[Weights, ...] = ("int7", "int6", "int5", "int4", "int3", "int2")
+"""Weights for which no layer computes with integers; a calibration shows how to round them."""
+
 _UNITS = {"": 1, "B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
@@ -143,12 +146,22 @@ class QuantizeOptions(WeightOptions, CalibrationOptions, WrittenOptions, GraphOp
                     "with `--prune` a calibration shows how layers keep their outputs: nothing becomes integers by it"
                 )
                 raise UsageError(f"{wrong[0]} is for layers that compute with integers", hint=hint)
-        if not self.is_calibrated or self.prune:
+        if self.is_calibrated and not self.prune and not self.has_integers:
+            of_tensors = ("activation_method", "activations", "percentile", "bias_correction", "equalize")
+            if wrong := [name for name in of_tensors if name in self.changed()]:
+                hint = f"with `--weights {self.weights}` a calibration shows how to round weights: tensors stay float"
+                raise UsageError(f"{wrong[0]} is for layers that compute with integers", hint=hint)
+        if not self.has_integers:
             return
         other = {"weights": self.weights not in (None, "int8"), "block": self.block_size(), "max_size": self.max_size}
         if wrong := [name for name, is_set in other.items() if is_set]:
-            hint = "with a calibration all weights are int8, with a scale for each output channel"
+            hint = "with a calibration weights are int8, a scale for each output channel, or `--weights` of fewer bits"
             raise UsageError(f"{wrong[0]} is for weights alone, but there is a calibration", hint=hint)
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether layers compute with integers, instead of having smaller weights alone."""
+        return self.is_calibrated and not self.prune and self.weights not in FEW_BITS
 
     def for_conversion(self, compression: Any) -> ConvertOptions:
         """The options of the conversion that is part of it."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from minnow.optimizer.layout.product import to_convolution
 from minnow.optimizer.passes.legalize.after import legalize_epilogue
-from minnow.optimizer.quantize.arithmetic import HALF_MOST, Method, fits_half, quantized
+from minnow.optimizer.quantize.arithmetic import HALF_MOST, Codes, Method, fits_half, quantized
 from minnow.optimizer.quantize.expand import expand, look_up
 from minnow.optimizer.quantize.layers import (
     FORMS,
@@ -27,6 +27,8 @@ from minnow.optimizer.quantize.layers import (
     names_of,
 )
 from minnow.optimizer.quantize.prune import Prune, can_prune, pruned
+from minnow.optimizer.quantize.rounding import fitted_codes
+from minnow.optimizer.quantize.seen import Seen, by_output, takes_bias
 from minnow.optimizer.quantize.sensitivity import in_groups, output_error, relative
 from minnow.optimizer.rewrite import apply_groups, rules
 from minnow.optimizer.rewrite.trace import Trace
@@ -99,10 +101,12 @@ class LayerResult:
         kind: "int", "f16", "bf16" or "f32".
         block: input channels with one scale; 0: one for each output channel.
         method, symmetric: how it was quantized; "" and False if it is float.
+        rounding: "fitted" if its integers were chosen by the outputs of the layer.
         scale_bits: of a scale.
         form: how the file has it, in words.
         error: relative error of the weights: the norm of the differences divided by that of the weights.
-        output_error: the same of the layer's output, if its input channels were independent; None if it was not run.
+        output_error: the same of the layer's output, of fitted layers for the inputs of the calibration, of others if
+            the input channels were independent; None if it was not run.
         before, after: bytes of the weights, with their scales.
         why: the reason for the choice, or for what was not done.
         density: the share of the weights that are not 0, where the layer was pruned; else 1.
@@ -117,6 +121,7 @@ class LayerResult:
     block: int = 0
     method: str = ""
     symmetric: bool = False
+    rounding: str = "nearest"
     scale_bits: int = 0
     form: str = ""
     error: float = 0.0
@@ -140,7 +145,7 @@ class Compressor:
         layers: those that are not left out, in order.
         kept: why other layers stay float, by name.
         fitted: weights of layers that were pruned with the help of their inputs, by name, in the order of their groups.
-        shifts: what is added to the biases of these layers, by name.
+        shifts: what is added to the biases of these layers, and of those that `round_by_outputs` was called for.
     """
 
     def __init__(self, model: Model, recipe: Recipe, names: Names = MappingProxyType({})) -> None:
@@ -152,6 +157,7 @@ class Compressor:
         self.layers: list[Layer] = []
         self._all = layers_of(self.model.graph)
         self._made: dict[tuple[Any, ...], QuantizedBlob | SparseBlob | None] = {}
+        self._rounded: dict[tuple[str, Width], tuple[QuantizedBlob, float]] = {}
         self.fitted: dict[str, Array] = {}
         self.shifts: dict[str, Array] = {}
         self.unused = tuple(p for p in recipe.exclude if not any(matches(layer, p) for layer in self._all))
@@ -202,6 +208,8 @@ class Compressor:
             if key not in self._made:
                 self._made[key] = self._sparse(layer)
             return self._made[key]
+        if (layer.name, width) in self._rounded:
+            return self._rounded[layer.name, width][0]
         bits = layer.widths(int(width))
         order = (layer.form, layer.turned, layer.groups(own.block))
         key = (id(layer.value.data), order, bits, own.symmetric, own.method, own.half_scales)
@@ -232,6 +240,29 @@ class Compressor:
         found = quantized(rows, bits, symmetric, half, own.method)
         made = QuantizedBlob(found.codes, bits, found.scale, found.low, layer.stored_shape, bool(own.prune))
         return made if made.packed_bytes < layer.float_bytes else None
+
+    def round_by_outputs(self, layer: Layer, width: Width, seen: Seen, grows: bool = True) -> None:
+        """Rounds the weights of a layer so that its outputs stay near, if it has integers in this width.
+
+        Args:
+            layer: one of `layers`.
+            width: for which `blob` gives the integers from now on.
+            seen: the inputs of the layer.
+            grows: a layer without a bias may get one.
+        """
+        made = self.blob(layer, width)
+        if not isinstance(made, QuantizedBlob):
+            return
+        bias = takes_bias(layer) and (grows or layer.node.has_input(2))
+        own = seen.centered if bias else seen  # what the mean of the inputs makes of the error is taken from the bias
+        matrix = by_output(layer, layer.numbers())
+        wanted = own.adapted(matrix)
+        found = fitted_codes(Codes(made.codes, made.scale, made.low), wanted, made.bits, own.squares)
+        rounded = QuantizedBlob(found.codes, made.bits, found.scale, found.low, layer.stored_shape)
+        got = by_output(layer, rounded.numpy())
+        self._rounded[layer.name, width] = rounded, own.error(wanted, got)
+        if bias:
+            self.shifts[layer.name] = seen.shift(matrix, got)
 
     def bytes(self, layer: Layer, width: Width) -> int:
         """Bytes of the weights of a layer in a width."""
@@ -331,6 +362,8 @@ class Compressor:
         result.bits, result.kind, result.form = made.bits, "int", FORMS[layer.form]
         result.block = wanted_block if blocked else 0
         result.method, result.symmetric = own.method, made.low is None
+        if (layer.name, width) in self._rounded:
+            result.rounding, result.output_error = "fitted", self._rounded[layer.name, width][1]
         result.scale_bits = 8 * made.scale.dtype.itemsize
         notes = []
         if wanted_block and not blocked:

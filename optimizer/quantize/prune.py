@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from minnow.optimizer.quantize.layers import Layer
-from minnow.schema.ir import DType
+from minnow.optimizer.quantize.seen import COLUMNS, DAMPING, MOST_WORK, Seen, by_output, inverse_factor, regular
 
 Array = npt.NDArray[Any]
 Prune = Literal["magnitude", "block1x4", "block1x8"]
@@ -20,16 +18,6 @@ BLOCKS: dict[Prune, int] = {"magnitude": 1, "block1x4": 4, "block1x8": 8}
 
 FEW_CHANNELS = 4
 """Convolutions of no more input channels stay as they are."""
-
-MOST_INPUTS = 4096
-"""Inputs of an output for which the others make up; the matrix that it takes has the square of it."""
-
-MOST_WORK = 2e11
-"""Multiplications that finding the best weights for what stays may take."""
-
-COLUMNS = 128
-"""Inputs whose errors go to those behind them together."""
-_DAMPING = 0.01
 
 
 def can_prune(layer: Layer) -> bool:
@@ -41,92 +29,11 @@ def can_prune(layer: Layer) -> bool:
     return layer.form in ("stream", "product") and not one and not turned
 
 
-def takes_bias(layer: Layer) -> bool:
-    """Whether something can be added to the layer's bias, which it may not have yet."""
-    node = layer.node
-    if node.op not in ("Conv", "Linear"):  # op list: those with a bias as their third operand
-        return False
-    bias = node.input(2) if node.has_input(2) else None
-    return bias is None or (bias.data is not None and bias.type.dtype is DType.F32)
-
-
-def by_output(layer: Layer, numbers: Array) -> Array:
-    """Weights in the order of their groups as a matrix with a row for each output channel (of a group)."""
-    turned = np.moveaxis(numbers, 1, 0) if layer.node.op == "ConvTranspose" else numbers
-    return turned.reshape(len(turned), -1)
-
-
 def _from_outputs(layer: Layer, matrix: Array) -> Array:
     shape = layer.stored_shape
     if layer.node.op != "ConvTranspose":
         return np.ascontiguousarray(matrix.reshape(shape))
     return np.ascontiguousarray(np.moveaxis(matrix.reshape(shape[1], shape[0], *shape[2:]), 0, 1))
-
-
-@dataclass(frozen=True)
-class Seen:
-    """Means over what outputs of a layer read in some runs: their inputs x, and what these are in the float model, w.
-
-    Attributes:
-        squares: x x^T, [inputs, inputs].
-        crossed: w x^T, [inputs, inputs].
-        mean: x, [inputs].
-        wanted_mean: w, [inputs].
-    """
-
-    squares: Array
-    crossed: Array
-    mean: Array
-    wanted_mean: Array
-
-    @classmethod
-    def of(cls, layer: Layer, x: Array, wanted: Array | None = None) -> Seen | None:
-        """What one run shows; None for layers in groups and transposed ones, and if inputs are not finite.
-
-        Args:
-            layer: the layer.
-            x: its input, [..., inputs] for a product, [batch, channels, height, width] for a convolution.
-            wanted: its input in the float model; None for the same.
-        """
-        inputs = by_output(layer, layer.numbers()).shape[1]
-        squares, crossed = np.zeros((inputs, inputs)), np.zeros((inputs, inputs))
-        mean, wanted_mean = np.zeros(inputs), np.zeros(inputs)
-        own, others = _rows(layer, x), None if wanted is None else _rows(layer, wanted)
-        if own is None:
-            return None
-        count = 0
-        for rows in own:
-            squares += rows.T @ rows
-            mean += rows.sum(0)
-            count += len(rows)
-            if others is not None:
-                first = next(others)
-                crossed += first.T @ rows
-                wanted_mean += first.sum(0)
-        if others is None:
-            crossed, wanted_mean = squares, mean
-        finite = all(np.isfinite(a).all() for a in (squares, crossed))
-        return cls(squares / count, crossed / count, mean / count, wanted_mean / count) if count and finite else None
-
-    @classmethod
-    def mean_of(cls, runs: Iterator[Seen | None]) -> Seen | None:
-        """The mean of several runs, which count alike; None if there are none, or one has shown nothing."""
-        total: list[Array] = []
-        count = 0
-        for one in runs:
-            if one is None:
-                return None
-            parts = [one.squares, one.crossed, one.mean, one.wanted_mean]
-            total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
-            count += 1
-        return cls(*(a / count for a in total)) if count else None
-
-    @property
-    def centered(self) -> Seen:
-        """The same for differences from the mean: what a bias does not make up for."""
-        squares = self.squares - np.outer(self.mean, self.mean)
-        crossed = self.crossed - np.outer(self.wanted_mean, self.mean)
-        return Seen(squares, crossed, np.zeros_like(self.mean), np.zeros_like(self.mean))
 
 
 def pruned(layer: Layer, prune: Prune, sparsity: float) -> Array:
@@ -158,16 +65,9 @@ def fitted_to(
     """
     matrix = by_output(layer, layer.numbers())
     own = seen.centered if bias else seen
-    wanted = _adapted(matrix, own)
+    wanted = own.adapted(matrix)
     made = _nearest(wanted, _fitted(wanted, BLOCKS[prune], sparsity, own.squares), BLOCKS[prune], sparsity, own.squares)
-    shift = matrix.astype(np.float64) @ seen.wanted_mean - made.astype(np.float64) @ seen.mean
-    return _from_outputs(layer, made), shift.astype(np.float32) if bias else None
-
-
-def _adapted(matrix: Array, seen: Seen) -> Array:
-    """The weights whose outputs are nearest to those of the float model for inputs that are no longer the same."""
-    moved = matrix.astype(np.float64) @ (seen.crossed - seen.squares)
-    return np.asarray(matrix + np.linalg.solve(_regular(seen.squares), moved.T).T if moved.any() else matrix)
+    return _from_outputs(layer, made), seen.shift(matrix, made) if bias else None
 
 
 def _kept(scores: Array, block: int, sparsity: float) -> Array:
@@ -186,7 +86,7 @@ def _kept(scores: Array, block: int, sparsity: float) -> Array:
 
 def _fitted(matrix: Array, block: int, sparsity: float, squares: Array) -> Array:
     """The weights after each input that becomes 0 has moved its share to the inputs behind it."""
-    inverse = inverse_factor(squares)
+    inverse = inverse_factor(regular(squares))
     rest = matrix.astype(np.float64)
     columns = rest.shape[1]
     for begin in range(0, columns, COLUMNS):
@@ -233,7 +133,7 @@ def _loss(difference: Array, squares: Array) -> float:
 
 def _least_squares(wanted: Array, kept: Array, block: int, squares: Array) -> Array:
     """The weights that are not 0 where `kept` says, with outputs as near as can be to those of all weights."""
-    damped = squares + _DAMPING * 0.01 * float(np.mean(np.diag(squares))) * np.eye(len(squares))
+    damped = squares + DAMPING * 0.01 * float(np.mean(np.diag(squares))) * np.eye(len(squares))
     right, made = wanted @ damped, np.zeros_like(wanted)
     for row in range(0, len(wanted), block):
         stay = np.flatnonzero(kept[row])
@@ -247,41 +147,3 @@ def _solved(matrix: Array, right: Array) -> Array:
         return np.asarray(np.linalg.solve(matrix, right))
     except np.linalg.LinAlgError:
         return np.full_like(right, np.nan)
-
-
-def _regular(squares: Array) -> Array:
-    """The matrix with a little more on its diagonal, so that it has an inverse."""
-    mean = float(np.mean(np.diag(squares)))
-    return np.asarray(squares + (_DAMPING * mean if mean > 0 else 1.0) * np.eye(len(squares)))
-
-
-def inverse_factor(squares: Array) -> Array:
-    """The upper triangular U with U^T U the inverse of the matrix, which is made regular where it is not."""
-    return np.asarray(np.linalg.cholesky(np.linalg.inv(_regular(squares))).T)
-
-
-def _rows(layer: Layer, x: Array) -> Iterator[Array] | None:
-    """What each output of a layer reads, f64[outputs, inputs], some at a time; None where that is no matrix."""
-    node = layer.node
-    if layer.form == "product":
-        return iter([x.reshape(-1, by_output(layer, layer.numbers()).shape[1]).astype(np.float64)])
-    if node.op == "Conv" and int(node.attrs.get("group", 1)) == 1 and x.ndim == 4:
-        # An image at a time: a pixel is in many patches.
-        return (_patches(layer, x[i : i + 1]).astype(np.float64) for i in range(len(x)))
-    return None
-
-
-def _patches(layer: Layer, x: Array) -> Array:
-    """What each place of a convolution's output reads: [places, channels * height * width of the kernel]."""
-    attrs = layer.node.attrs
-    kernel, strides, dilations = layer.shape[2:], attrs["strides"], attrs["dilations"]
-    reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilations, strict=True)]
-    if attrs.get("auto_pad"):
-        total = [max((-(-n // s) - 1) * s + r - n, 0) for n, s, r in zip(x.shape[2:], strides, reach, strict=True)]
-        pads = [t // 2 for t in total] + [t - t // 2 for t in total]
-    else:
-        pads = list(attrs["pads"])
-    padded = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, reach, axis=(2, 3))
-    taken = windows[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
-    return np.asarray(taken.transpose(0, 2, 3, 1, 4, 5).reshape(-1, x.shape[1] * kernel[0] * kernel[1]))

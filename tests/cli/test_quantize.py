@@ -248,6 +248,8 @@ def test_a_pruned_file_may_have_its_weights_beside_it(network: Path, tmp_path: P
         (("--no-bias-correction",), "--calibration"),
         (("--preprocess", "mean=127"), "--calibration"),
         (("--prune", "magnitude", "--synthetic", "--rounding", "fitted"), "nothing becomes integers"),
+        (("--weights", "int4", "--synthetic", "--equalize", "on"), "tensors stay float"),
+        (("--weights", "int8", "--synthetic", "--block", "32"), "fewer bits"),
         (("--synthetic", "--percentile", "101"), "x<=100"),
     ],
 )
