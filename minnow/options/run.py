@@ -62,7 +62,8 @@ class ComputeOptions(Options):
         "float16 vectors. On other processors they stay in float32. With AMX the operands of attention are rounded, "
         "too. Where weights stay packed in 2 to 8 bits, processors with AVX-512 VNNI multiply integers. With 'high' "
         "and 'low' the other operand has 24 or 8 bits, and a scale for each 32 to 128 numbers; with 'low' and AMX 32 "
-        "rows and more are rounded to bfloat16. With 'normal' both operands have 16 bits, and a scale for each row.",
+        "rows and more are rounded to bfloat16. With 'normal' and AMX both operands have 16 bits, and a scale for each "
+        "row; without AMX 'normal' is 'high' there.",
     )
 
 

@@ -13,6 +13,7 @@
 #include "kernels/cpu/elementwise/math-inl.h"
 #include "kernels/cpu/gemm/bf16.h"
 #include "kernels/cpu/gemm/bf16_micro_kernel.h"
+#include "kernels/cpu/gemm/byte_product.h"
 #include "kernels/cpu/gemm/quantized.h"
 #include "kernels/cpu/machine/packed_layout.h"
 
@@ -221,8 +222,11 @@ QuantizedGemm::QuantizedGemm(int64_t m, const QuantizedForm& form, const Activat
     : form_(form), activation_(activation), m_(m), threads_(threads) {
   while (chunk_units_ < 4 && form.units % (2 * chunk_units_) == 0) chunk_units_ *= 2;
   exact_ = precision == Precision::kHigh;
-  if (kHasPackedWeights && has_byte_products())
-    digits_ = precision == Precision::kLow ? 1 : exact_ || padded_columns() > kMostWholeColumns ? 3 : 2;
+  if (kHasPackedWeights && has_byte_products()) {
+    // Without tiles, making words of the weights takes longer than a third digit of A.
+    const bool by_words = !exact_ && padded_columns() <= kMostWholeColumns && byte_unit()->tiles != ByteTiles::kNone;
+    digits_ = precision == Precision::kLow ? 1 : by_words ? 2 : 3;
+  }
   // Sums of few bytes take longer to scale than to add.
   bf16_ = kHasLowPrecision && kHasPackedWeights && precision == Precision::kLow && m >= kRowsForTiles &&
           chunk_units_ < 4 && form.block % kQuantizedUnit == 0 && pack_width() == kBf16Columns &&

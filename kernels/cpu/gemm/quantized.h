@@ -110,8 +110,9 @@ class QuantizedGemm {
  public:
   QuantizedGemm() = default;
   // On machines that multiply bytes fast A is rounded to integers: of 24 bits with precision high, 8 with low. With
-  // normal both factors are rounded to integers of 16 bits, each row of A and of W with one scale. Many rows are
-  // rounded to bf16 with low where that is faster: only then the results of a row depend on how many there are.
+  // normal, where there are tiles, both factors are rounded to integers of 16 bits, each row of A and of W with one
+  // scale; elsewhere normal is high. Many rows are rounded to bf16 with low where that is faster: only then the results
+  // of a row depend on how many there are.
   QuantizedGemm(int64_t m, const QuantizedForm& form, const Activation& activation, int threads, Precision precision);
 
   const QuantizedForm& form() const { return form_; }

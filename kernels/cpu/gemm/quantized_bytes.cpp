@@ -114,11 +114,11 @@ MINNOW_QUANTIZED_BYTES void multiply_panel(const ByteCall& c, int64_t panel, int
         for (int g = 0; g < 8; ++g) {
           __m512i v;
           if constexpr (kFour) {
-            if (g % 2 == 0) __builtin_prefetch(at + 32 * g + kAhead, 0, 3);
+            if (g % 2 == 0) __builtin_prefetch(at + 32 * g + kAhead, 0, 2);
             v = _mm512_loadu_si512(unit + 64 * (g / 2));
             v = _mm512_and_si512(v, _mm512_set1_epi8(g % 2 == 0 ? 0x0F : static_cast<char>(0xF0)));
           } else {
-            __builtin_prefetch(at + 64 * g + kAhead, 0, 3);
+            __builtin_prefetch(at + 64 * g + kAhead, 0, 2);
             v = _mm512_loadu_si512(unit + 64 * g);
           }
 #pragma GCC unroll 8

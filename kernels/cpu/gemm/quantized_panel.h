@@ -14,7 +14,7 @@ namespace minnow::quantized_bytes {
 #define MINNOW_QUANTIZED_BYTES __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx512vnni")))
 #define MINNOW_QUANTIZED_INLINE MINNOW_QUANTIZED_BYTES inline __attribute__((always_inline))
 
-constexpr int64_t kLanes = 16, kAhead = 4096;  // bytes
+constexpr int64_t kLanes = 16, kAhead = 24576;  // bytes
 
 // What form.scale_step() is here, where a call would take longer.
 inline int64_t scale_step(const QuantizedForm& f) { return kLanes * f.scale_bytes() * (f.has_offset ? 2 : 1); }

@@ -42,7 +42,7 @@ MINNOW_QUANTIZED_INLINE __m512 factor_of(const QuantizedForm& f, const uint32_t*
   __m512i most = _mm512_setzero_si512();
   const char* at = reinterpret_cast<const char*>(panel);
   for (int64_t b = 0; b < f.blocks; ++b, at += scale_step(f)) {
-    __builtin_prefetch(at + kAhead, 0, 3);
+    __builtin_prefetch(at + kAhead, 0, 2);
     __m512 scale, offset;
     load_block(f, at, &scale, &offset);
     const __m512 size = _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(scale), magnitude));
@@ -94,7 +94,7 @@ MINNOW_QUANTIZED_INLINE void each_group(const QuantizedForm& f, const uint32_t* 
     if constexpr (kFour) {
 #pragma GCC unroll 4
       for (int v = 0; v < 4; ++v, at += kLanes) {
-        __builtin_prefetch(reinterpret_cast<const char*>(at) + kAhead, 0, 3);
+        __builtin_prefetch(reinterpret_cast<const char*>(at) + kAhead, 0, 2);
         const __m512i codes = _mm512_loadu_si512(at);
         use(8 * u + 2 * v, four(_mm512_slli_epi32(codes, 12)), four(_mm512_slli_epi32(codes, 4)));
         use(8 * u + 2 * v + 1, four(_mm512_slli_epi32(codes, 8)), four(codes));
@@ -102,7 +102,7 @@ MINNOW_QUANTIZED_INLINE void each_group(const QuantizedForm& f, const uint32_t* 
     } else {
       alignas(64) uint32_t codes[8 * kLanes];
       for (int64_t i = 0; i < f.bits; ++i)
-        __builtin_prefetch(reinterpret_cast<const char*>(at + i * kLanes) + kAhead, 0, 3);
+        __builtin_prefetch(reinterpret_cast<const char*>(at + i * kLanes) + kAhead, 0, 2);
       if (f.bits < 8) unpack_codes(f, at, codes);
       for (int g = 0; g < 8; ++g) {
         const __m512i v = f.bits < 8 ? _mm512_load_si512(codes + g * kLanes)
