@@ -126,7 +126,7 @@ def _about_size(report: Report, target: str) -> list[str]:
             f"the source has {report.source_bytes} bytes, since its weights have fewer bits than float32, which layers"
             " that stay float have in the file"
         )
-        found.append(Notice(text))
+        found.append(text)
     if target == "mnn" and done.after_bytes >= min(report.source_bytes, done.before_bytes):
         text = "the file also holds a graph for MNN's own runtime: without it, with `--target minnow`, it is smaller"
         found.append(Notice(text, "second-graph"))

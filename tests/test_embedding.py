@@ -21,7 +21,7 @@ from minnow.schema.mnn import encode
 from minnow.schema.ops import Builder
 
 ROOT = Path(__file__).parents[1]
-MOST_BYTES = 3_077_000  # of libminnow.so for x86-64, stripped, with the kernels of all ops for three instruction sets
+MOST_BYTES = 3_081_000  # of libminnow.so for x86-64, stripped, with the kernels of all ops for three instruction sets
 
 
 def run(*command: str | Path, **environment: str) -> str:

@@ -230,7 +230,7 @@ def test_what_is_wrong_with_the_inputs_is_said(make: Any, code: int, said: str, 
 @pytest.mark.parametrize(
     "flags",
     [
-        {"weights": "int4"},
+        {"weights": "fp16"},
         {"block": "32"},
         {"max_size": "1MB"},
         {"synthetic": True},
