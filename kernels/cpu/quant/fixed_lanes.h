@@ -23,8 +23,10 @@ struct alignas(64) FixedLanes {
   uint32_t is_divided;                             // a bit for each: it is shifted right
   bool fits;                                       // all of it holds for sums up to the limit that set() is given
 
+  // Lanes beyond the channels are computed as well, without a shift.
   void clear() {
     *this = FixedLanes();
+    std::fill(doubled, doubled + 16, 1);
     fits = true;
   }
 
