@@ -95,18 +95,8 @@ class ConvLast final : public Kernel {
     const Requantization& quantized = *given;
     const int32_t* sums = reinterpret_cast<const int32_t*>(weights + blocks_ * steps() * kByteRowStep);
     const bool is_fixed = quantized.multiplier != nullptr;
-    for (int64_t b = 0; is_fixed && b < blocks_; ++b) fixed[b].clear();
-    for (int64_t o = 0; o < own_; ++o) {
-      const bool is_there = o < outs_;
-      const uint32_t bias =
-          quantized.bias == nullptr || !is_there ? 0u : static_cast<uint32_t>(quantized.bias[o * quantized.bias_step]);
-      start[o] = static_cast<int32_t>(bias - static_cast<uint32_t>(zero) * static_cast<uint32_t>(sums[o]));
-      if (!is_fixed) scale[o] = is_there ? quantized.scale[o * quantized.factor_step] : 0.0f;
-      if (!is_fixed || !is_there) continue;
-      const int64_t factor = o * quantized.factor_step;
-      const int64_t limit = std::abs(int64_t{start[o]}) + steps() * kByteRowDepth * kMostProductOfBytes;
-      fixed[o / kByteRowColumns].set(o % kByteRowColumns, quantized.multiplier[factor], quantized.shift[factor], limit);
-    }
+    prepare_ends(quantized, sums, static_cast<uint32_t>(zero), steps() * kByteRowDepth, outs_, own_,
+                 {start, scale, fixed});
     const bool serial = context.pool->threads() > threads_;
     if (!is_direct_) {
       const auto lines = [&](int64_t begin, int64_t end, int) {
@@ -375,6 +365,24 @@ class ConvLast final : public Kernel {
 };
 
 }  // namespace
+
+void prepare_ends(const Requantization& quantized, const int32_t* sums, uint32_t zero, int64_t depth, int64_t count,
+                  int64_t padded, const ChannelEnds& to) {
+  const bool is_fixed = quantized.multiplier != nullptr;
+  for (int64_t b = 0; is_fixed && b < padded / kByteRowColumns; ++b) to.fixed[b].clear();
+  for (int64_t o = 0; o < padded; ++o) {
+    const bool is_there = o < count;
+    const uint32_t bias =
+        quantized.bias == nullptr || !is_there ? 0u : static_cast<uint32_t>(quantized.bias[o * quantized.bias_step]);
+    to.start[o] = static_cast<int32_t>(bias - zero * static_cast<uint32_t>(sums[o]));
+    const int64_t factor = o * quantized.factor_step;
+    if (!is_fixed) to.scale[o] = is_there ? quantized.scale[factor] : 0.0f;
+    if (!is_fixed || !is_there) continue;
+    const int64_t limit = std::abs(int64_t{to.start[o]}) + depth * kMostProductOfBytes;
+    to.fixed[o / kByteRowColumns].set(o % kByteRowColumns, quantized.multiplier[factor], quantized.shift[factor],
+                                      limit);
+  }
+}
 
 LayoutRule layout_of_quantized_conv(const std::vector<const TensorType*>& in) {
   const ByteUnit* unit = byte_unit();

@@ -106,18 +106,7 @@ class ConvLastDot final : public Kernel {
     const auto shifted = static_cast<uint32_t>(is_signed_ ? zero + 128 : zero);
     const int32_t* sums = reinterpret_cast<const int32_t*>(weights + blocks_ * steps_ * kDotStep);
     const bool is_fixed = quantized.multiplier != nullptr;
-    for (int64_t b = 0; is_fixed && b < blocks_; ++b) fixed[b].clear();
-    for (int64_t o = 0; o < own_; ++o) {
-      const bool is_there = o < outs_;
-      const uint32_t bias =
-          quantized.bias == nullptr || !is_there ? 0u : static_cast<uint32_t>(quantized.bias[o * quantized.bias_step]);
-      start[o] = static_cast<int32_t>(bias - shifted * static_cast<uint32_t>(sums[o]));
-      if (!is_fixed) scale[o] = is_there ? quantized.scale[o * quantized.factor_step] : 0.0f;
-      if (!is_fixed || !is_there) continue;
-      const int64_t factor = o * quantized.factor_step;
-      const int64_t limit = std::abs(int64_t{start[o]}) + 4 * steps_ * kMostProductOfBytes;
-      fixed[o / kByteRowColumns].set(o % kByteRowColumns, quantized.multiplier[factor], quantized.shift[factor], limit);
-    }
+    prepare_ends(quantized, sums, shifted, 4 * steps_, outs_, own_, {start, scale, fixed});
     const bool serial = context.pool->threads() > threads_;
     if (is_plain_) {
       const auto lines = [&](int64_t begin, int64_t end, int) {
